@@ -16,11 +16,11 @@ export const backupTaskErrors = defineErrors({
   ),
   'backup-schedule-invalid': fault.peer.refused(
     'This node refuses the stored schedule of backups: the schedule is older than the one that the node followed last, or the signature is not for a schedule.',
-    'Sign the schedule again with `cluster backup schedule set`. If no owner has changed the schedule, a control plane may be compromised: see `cluster audit`.',
+    'Sign the schedule again: run the command that `cluster backup schedule show` prints. If no owner has changed the schedule, a control plane may be compromised: see `cluster audit`.',
   ),
   'backup-node-space': retryable.operator.unhealthy(
     'The state disk of this control plane has too little space for a scheduled backup and its proof.',
-    'Free space on the disk, keep fewer backups (`cluster backup schedule set --keep N`), or use a larger disk.',
+    'Free space on the disk, keep fewer backups (run the command that `cluster backup schedule show` prints, with a lower --keep), or use a larger disk.',
   ),
   'backup-node-unproved': retryable.system.unhealthy(
     'A backup was restored into a throwaway etcd, and the restored content differs from the content of the cluster. The backup was deleted; earlier backups stay.',
@@ -40,7 +40,7 @@ export const backupTaskErrors = defineErrors({
   ),
   'backup-node-copy-target': retryable.operator.unhealthy(
     'The directory to which this node copies its backups cannot be read, is no directory, or is on a disk of the node itself (the disk of `/` or of the backups), for example because its file system is not mounted. Nothing was written.',
-    'Mount the file system on the node, or name another directory with `cluster backup schedule set --copy-to`. The node then copies what is missing.',
+    'Mount the file system on the node, or name another directory (run the command that `cluster backup schedule show` prints, with another --copy-to). The node then copies what is missing.',
   ),
   'backup-node-copy-failed': retryable.operator.unhealthy(
     'This node could not copy a backup to the directory of the schedule. The existing copies stay.',

@@ -212,7 +212,7 @@ function render(
       : [
           `cluster.yaml has other settings than the cluster had (${settings.join(', ')}): compare ${savedConfig}`,
         ]),
-    'If backups were scheduled, sign the schedule again for the new control planes: cluster backup schedule set',
+    'If backups were scheduled, sign the schedule again for the new control planes: run the command that cluster backup schedule show prints',
     'Operators other than you are not restored: cluster operator add NAME. Volumes are not part of a backup.',
   ].join('\n');
 }

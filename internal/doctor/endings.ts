@@ -94,7 +94,7 @@ function documentsOf(documents: readonly { readonly kind: string; readonly endsM
 
 function scheduleOf({ schedule }: BackupFacts): readonly Ending[] {
   if (schedule === undefined) return [];
-  const renewal = '`cluster backup schedule set` by an owner';
+  const renewal = 'an owner signs again (`cluster backup schedule show` prints the command)';
   return [{ subject: 'schedule of backups', endsMs: schedule.endsMs, renewsItself: false, renewal }];
 }
 

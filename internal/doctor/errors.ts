@@ -32,7 +32,7 @@ export const doctorErrors = defineErrors({
   ),
   'doctor-etcd-quorum': retryable.operator.unhealthy(
     'An etcd cluster has no quorum, or tolerates fewer failures than with all of its voters.',
-    'Start the control planes that are down. On those that run, look at `systemctl status cluster-etcd-state cluster-etcd-kubernetes` and start what was stopped. If machines are lost for good, read `cluster help recover`; if a quorum is left, remove the lost control plane with `cluster node remove NODE --lost`.',
+    'Start the control planes that are down. On those that run, look at `systemctl status cluster-etcd-state cluster-etcd-kubernetes` and start what was stopped. If machines are lost for good, follow `cluster help recover`; if a quorum is left, remove the lost control plane with `cluster node remove NODE --lost`.',
   ),
   'doctor-etcd-content': retryable.operator.unhealthy(
     'A member of an etcd has other content than the others, although all have applied the same changes: its disk or its memory has changed something. Or its members were not compared for hours.',
@@ -180,11 +180,11 @@ export const doctorErrors = defineErrors({
   ),
   'doctor-backup': retryable.operator.unhealthy(
     'The control planes have not taken and proved a backup for longer than the schedule says, or the last attempt failed.',
-    'Look at the last failure with `cluster backup schedule show`. Until it is corrected, take a backup with `cluster backup create`.',
+    'Look at the last failure with `cluster backup schedule show`. Control planes try again by themselves. Until then, take one with `cluster backup create --into DIRECTORY --prove`; the problem stays until a scheduled one is proved.',
   ),
   'doctor-backup-schedule': retryable.operator.unhealthy(
     'The owner’s signature on the schedule of backups has expired or expires soon, or the schedule does not name every control plane.',
-    'Sign the schedule again with `cluster backup schedule set`.',
+    'Sign the schedule again: run the command that `cluster backup schedule show` prints.',
   ),
   'doctor-backup-proof': retryable.operator.unhealthy(
     'A control plane proved a backup on its unencrypted state disk, because it had too little memory or could not mount it. The data of the proof was deleted afterwards, but a reader of the disk may find it, as well as the database of etcd itself.',
@@ -204,7 +204,7 @@ export const doctorErrors = defineErrors({
   ),
   'doctor-etcd-size': retryable.operator.unhealthy(
     'An etcd database is near its quota. When the quota is used up, etcd refuses every write.',
-    'Find out which objects grow (`apiserver_storage_objects` in the metrics of the API server) and delete what is not needed.',
+    'Find out which objects grow (`kubectl get --raw /metrics | grep apiserver_resource_objects`) and delete what is not needed.',
   ),
   'doctor-etcd-unused': retryable.operator.unhealthy(
     'Most pages of an etcd database are unused: the database takes more space on the disk and in the quota than its content needs.',

@@ -12,7 +12,7 @@ export const objectStoreErrors = defineErrors({
   ),
   'objectstore-refused': fault.operator.refused(
     'The S3-compatible store refused the credentials or the request. The message has the code and the text of the store.',
-    'Correct the access key, its rights in the bucket, the region, or the clock of the machine. After a change of the file with the credentials, run `cluster backup schedule set` again.',
+    'Correct the access key, its rights in the bucket, the region, or the clock of the machine. If the key of a schedule is another one now, write it into backup-credentials of the workspace, and run the command that `cluster backup schedule show` prints.',
   ),
   'objectstore-missing': fault.operator.precondition(
     'The S3-compatible store has no such bucket or object.',
@@ -20,7 +20,7 @@ export const objectStoreErrors = defineErrors({
   ),
   'objectstore-full': retryable.operator.unhealthy(
     'The S3-compatible store has no space left for this bucket. Objects that were there stay.',
-    'Give the bucket more space, or keep fewer backups with `cluster backup schedule set --keep N`.',
+    'Give the bucket more space, or keep fewer backups: run the command that `cluster backup schedule show` prints, with a lower --keep.',
   ),
   'objectstore-busy': retryable.peer.unreachable(
     'The S3-compatible store cannot answer now: it is overloaded, or has an error of its own.',

@@ -4,7 +4,7 @@ import {
   verifyBackupCertificate,
   type ScheduleCertificate,
 } from '../../../internal/backup/index.ts';
-import { formatDuration, formatExpiry, MINUTE_MS } from '../../../internal/clock/index.ts';
+import { DAY_MS, formatDuration, formatExpiry, HOUR_MS, MINUTE_MS } from '../../../internal/clock/index.ts';
 import { printable } from '../../../internal/printable/index.ts';
 import type { ListBackupsResponse } from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import type { CommandContext } from '../../app/command.ts';
@@ -176,4 +176,48 @@ export function renderSchedule(
     `Owner:      ${printable(schedule.owner)}`,
     ...schedule.recipients.map((recipient) => `Opened by:  ${printable(recipient)}`),
   ].join('\n');
+}
+
+/**
+ * The command that signs this schedule again. A new schedule replaces the earlier one as a whole, so the command has all of its flags.
+ * @param ownKey the recovery key of the owner who runs it, which needs no flag
+ */
+export function commandOfSchedule(schedule: ScheduleCertificate, ownKey: string): string {
+  const { everyMinutes, keep, copyTo, copyToStore: store, recipients, issuedMs, endsMs } = schedule;
+  const flags: readonly (readonly [flag: string, value: string])[] = [
+    ['--every', flagOf(everyMinutes * MINUTE_MS)],
+    ['--keep', String(keep)],
+    ['--valid', flagOf(endsMs - issuedMs)],
+    ...(copyTo === undefined ? [] : [['--copy-to', copyTo] as const]),
+    ...(store === undefined ? [] : flagsOfStore(store)),
+    ...recipients.filter((each) => each !== ownKey).map((each) => ['--recipient', each] as const),
+  ];
+  const all = flags.map(([flag, value]) => `${flag} ${printable(value)}`);
+  return ['cluster backup schedule set', ...all].join(' ');
+}
+
+function flagsOfStore({
+  bucket,
+  prefix,
+  endpoint,
+  region,
+  ca,
+}: NonNullable<ScheduleCertificate['copyToStore']>): readonly (readonly [flag: string, value: string])[] {
+  return [
+    ['--copy-to', `s3://${[bucket, ...(prefix === '' ? [] : [prefix])].join('/')}`],
+    ['--s3-endpoint', endpoint],
+    ['--s3-region', region],
+    ...(ca === undefined ? [] : [['--s3-ca', 'FILE'] as const]),
+  ];
+}
+
+/** A duration in the largest unit in which it is a whole number: 90m, 6h, 365d. */
+function flagOf(ms: number): string {
+  const units = [
+    ['d', DAY_MS],
+    ['h', HOUR_MS],
+    ['m', MINUTE_MS],
+  ] as const;
+  const [name, unitMs] = units.find(([, each]) => ms % each === 0) ?? ['s', 1000];
+  return `${Math.max(1, Math.floor(ms / unitMs))}${name}`;
 }

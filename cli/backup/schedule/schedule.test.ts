@@ -149,6 +149,9 @@ describe('cluster backup schedule', () => {
     await runScheduleShow(owner);
     expect(textOf(owner)).toMatch(/^Copied to: +\/mnt\/backups by each of them$/m);
     expect(textOf(owner)).toMatch(/^Copies: +1 \(made by n1\)$/m);
+    expect(textOf(owner)).toMatch(
+      /^Sign again: cluster backup schedule set --every 6h --keep 7 --valid 365d --copy-to \/mnt\/backups$/m,
+    );
     await runClusterBackupList(owner, { node: undefined });
     expect(lastOf(owner)).toMatchObject({
       backups: [
@@ -305,6 +308,12 @@ describe('an S3-compatible store', () => {
     expect(textOf(owner)).toMatch(
       /^Copied to: +https:\/\/s3\.example\.org:9000\/backups\/blue by each of them$/m,
     );
+    expect(lastOf(owner)).toMatchObject({
+      schedule: {
+        again:
+          'cluster backup schedule set --every 6h --keep 7 --valid 365d --copy-to s3://backups/blue --s3-endpoint https://s3.example.org:9000 --s3-region eu-1 --s3-ca FILE',
+      },
+    });
   });
 
   test('the Secret is deleted with the last schedule that needs it', async () => {

@@ -17,7 +17,13 @@ import { confirmLoss, renderLosses } from '../../loss/index.ts';
 import { BackupCommandError } from '../errors.ts';
 import { ownClusterOf } from '../list-backups.ts';
 import { lossesOfReplacement } from './schedule-losses.ts';
-import { isSignedByOwner, readClusterBackups, renderSchedule, scheduleViewOf } from './schedule-view.ts';
+import {
+  commandOfSchedule,
+  isSignedByOwner,
+  readClusterBackups,
+  renderSchedule,
+  scheduleViewOf,
+} from './schedule-view.ts';
 import {
   copyStoreFrom,
   isStoreUrl,
@@ -144,8 +150,11 @@ export async function runScheduleShow(context: CommandContext): Promise<void> {
     .filter(({ nodeId }) => !schedule.nodeIds.includes(nodeId))
     .map(({ name }) => name);
   const nowMs = ports.clock.nowMs();
+  const { keyPem } = await readCaller(context);
+  const again = commandOfSchedule(schedule, recoveryKeyOfOwner(keyPem).recipient);
   const view = {
     ...scheduleViewOf(schedule),
+    again,
     isVerified,
     missing,
     scheduledBy,
@@ -156,7 +165,8 @@ export async function runScheduleShow(context: CommandContext): Promise<void> {
     [
       renderSchedule(schedule, { nowMs, names }),
       `Signature:  ${isVerified ? 'verified' : 'not of an owner that this workspace knows'}`,
-      ...missing.map((name) => `Not in it:  ${name} (sign again: cluster backup schedule set)`),
+      `Sign again: ${again}`,
+      ...missing.map((name) => `Not in it:  ${name} (sign again)`),
       ...(failure
         ? [`Failed:     ${formatDuration(nowMs - failure.timeMs)} ago on ${failure.node}: ${failure.message}`]
         : []),

@@ -30,7 +30,7 @@ export const backup: Observe = (facts) => {
   return judgePart(partOf(facts), { subject, threshold: 'proved' }, ({ schedule, ...seen }) => {
     if (schedule === undefined) return [];
     const limitMs = BACKUP_WARNING_PERIODS * schedule.everyMs + BACKUP_GRACE_MS;
-    const threshold = `at most ${formatDuration(limitMs)} old`;
+    const threshold = `at most ${formatDuration(limitMs)} old (two periods and 10m)`;
     const provedMs = seen.newestProvedMs;
     const ageMs = facts.takenMs - (provedMs ?? schedule.issuedMs);
     const figure = provedMs === undefined ? 'none' : `${formatDuration(ageMs)} old`;
