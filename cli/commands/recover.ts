@@ -16,8 +16,20 @@ interface DiskFlags extends ConfirmFlags {
   readonly recoveryKey?: string;
 }
 
+const STEPS = `
+If most control planes are lost for good and one or more survive:
+  1. Shut down every control plane that you will not use.
+  2. On a survivor, as root: cluster recover quorum --dry-run
+     It shows what would be lost. If another survivor has newer data, use that one:
+     this one refuses, and names it. The agent must run (systemctl start bootstrapper).
+  3. There: cluster recover quorum --confirm CLUSTER-NAME
+  4. At the workstation, for each lost control plane:
+     cluster node remove NODE --lost
+If no control plane survives: cluster restore --help`;
+
 /** `cluster recover …`. */
 export function register(command: Command, action: ActionBinder): void {
+  command.addHelpText('after', STEPS);
   command
     .command('quorum')
     .description('restore the etcd quorum from this control plane (as root)')
@@ -30,13 +42,13 @@ export function register(command: Command, action: ActionBinder): void {
     .addHelpText(
       'after',
       `
-Without --confirm nothing is changed. If several control planes survived, run
-the command on each of them and recover from the control plane with the highest
-raft index. Shut the other control planes down first: if they only lost their
-connection, both halves would serve the cluster.
+Without --confirm nothing is changed. If several control planes survived, run the
+command on any of them: it refuses if another one has newer data, and names it.
+Shut the other control planes down first: if they only lost their connection, both
+halves would serve the cluster.
 
 Examples:
-  cluster recover quorum
+  cluster recover quorum --dry-run
   cluster recover quorum --confirm my-cluster`,
     )
     .action(

@@ -16,7 +16,7 @@ export const provisioningErrors = defineErrors({
   ),
   'provisioning-no-owner': fault.operator.usage(
     'No owner key was given for the machine. Nothing was written.',
-    'Run the command in the workspace of the cluster, or pass the key that `cluster config generate` printed with `--owner-key`.',
+    'Run the command in the workspace of the cluster, or in a directory with owner-key.pem, or pass the key that `cluster config generate` printed with `--owner-key`.',
   ),
 });
 

@@ -16,7 +16,7 @@ export const recoverErrors = defineErrors({
   ),
   'recover-failed': retryable.system.partial(
     'The machine gave up recovering the quorum.',
-    'Fix the cause (see `journalctl -u bootstrapper` on the machine), then run the command with --confirm again. The etcd data is unchanged, or saved in /var/lib/cluster/consensus/recovery.',
+    'Fix the cause (see `journalctl -u bootstrapper` on the machine), then run the command with --confirm again. The etcd data is unchanged, or saved in /var/lib/cluster/consensus/state/recovery and /var/lib/cluster/consensus/kubernetes/recovery.',
   ),
   'recover-not-control-plane': fault.operator.precondition(
     'This machine has no credentials of etcd, or you are not root on it.',

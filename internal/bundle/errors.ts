@@ -24,7 +24,7 @@ export const bundleErrors = defineErrors({
   ),
   'bundle-not-found': fault.operator.precondition(
     'This machine has no bundle for the requested version of Kubernetes.',
-    'Run `cluster bundle build`.',
+    'Run `cluster bundle build --kubernetes-version VERSION` with the version that the message names.',
   ),
   'bundle-version-unknown': fault.operator.usage(
     'This version of Kubernetes is not supported.',

@@ -24,44 +24,14 @@ function chosenMachine(text: string, before: readonly ChosenMachine[] = []): rea
   return [...before, machine];
 }
 
-/** `cluster restore`. */
-export function register(command: Command, action: ActionBinder): void {
-  withConfirmFlags(
-    command
-      .argument('<file>', 'backup file')
-      .option('--owner-key <file>', 'file with the owner key: creates the workspace from the backup')
-      .option('--node <address>', 'address of a fresh machine: HOST or HOST:PORT')
-      .option('--fingerprint <sha256>', 'fingerprint shown on the console of the machine', fingerprintValue)
-      .option(
-        '--control-plane <name=fingerprint>',
-        'further fresh machine that becomes a control plane; may be repeated',
-        chosenMachine,
-      )
-      .option(
-        '--keep-worker <node>',
-        'worker that still runs: it stays a member and keeps its pods; may be repeated',
-        (name: string, before: readonly string[] = []) => [...before, nodeName(name)],
-      )
-      .option(
-        '--removed-machines <file>',
-        'removed-machines.json of another workspace: these machines are refused too; may be repeated',
-        (file: string, before: readonly string[] = []) => [...before, file],
-      )
-      .option('--recovery-key <file>', 'file with an age identity (default: the recovery key of the owner)')
-      .option('--work-dir <directory>', 'directory for the decrypted data (default: /dev/shm)')
-      .option(
-        '--accept-older-epoch',
-        'restore a backup from before a known recovery or restore of the cluster',
-      ),
-  )
-    .addHelpText(
-      'after',
-      `
+const HELP = `
 Needs the workspace of the cluster. If it is lost, the backup and the owner key are
-enough: --owner-key creates the workspace in an empty directory. The file is verified and restored into an empty etcd on this
-workstation before the machine is touched. --dry-run verifies the file and
-shows what a restore takes away. If the command is interrupted, run it
-again: it resumes.
+enough: --owner-key creates the workspace in an empty directory, or in one that has
+only owner-key.pem. Without the workspace, --node is needed. The file is verified and
+restored into an empty etcd on this workstation before the machine is touched, with
+the bundle of its version of Kubernetes (cluster backup show names the version).
+--dry-run verifies the file and shows what a restore takes away. If the command is
+interrupted, run it again: it resumes.
 
 The cluster keeps its ID and its keys and gets a new epoch. All other machines of
 the old cluster are refused until an owner readmits them (cluster node readmit).
@@ -93,9 +63,40 @@ Examples:
     --control-plane n2=sha256:90ab… --control-plane n3=sha256:77de…
   cluster restore blue.backup --node 10.0.0.21 --fingerprint sha256:4f1c… \\
     --keep-worker w1
-  cluster restore blue.backup --node 10.0.0.21 \\
-    --workspace new --owner-key owner-key.pem`,
-    )
+  cluster restore blue.backup --node 10.0.0.21 --fingerprint sha256:4f1c… \\
+    --workspace new --owner-key owner-key.pem`;
+
+/** `cluster restore`. */
+export function register(command: Command, action: ActionBinder): void {
+  withConfirmFlags(
+    command
+      .argument('<file>', 'backup file')
+      .option('--owner-key <file>', 'file with the owner key: creates the workspace from the backup')
+      .option('--node <address>', 'address of a fresh machine: HOST or HOST:PORT')
+      .option('--fingerprint <sha256>', 'fingerprint shown on the console of the machine', fingerprintValue)
+      .option(
+        '--control-plane <name=fingerprint>',
+        'further fresh machine that becomes a control plane; may be repeated',
+        chosenMachine,
+      )
+      .option(
+        '--keep-worker <node>',
+        'worker that still runs: it stays a member and keeps its pods; may be repeated',
+        (name: string, before: readonly string[] = []) => [...before, nodeName(name)],
+      )
+      .option(
+        '--removed-machines <file>',
+        'removed-machines.json of another workspace: these machines are refused too; may be repeated',
+        (file: string, before: readonly string[] = []) => [...before, file],
+      )
+      .option('--recovery-key <file>', 'file with an age identity (default: the recovery key of the owner)')
+      .option('--work-dir <directory>', 'directory for the decrypted data (default: /dev/shm)')
+      .option(
+        '--accept-older-epoch',
+        'restore a backup from before a known recovery or restore of the cluster',
+      ),
+  )
+    .addHelpText('after', HELP)
     .action(
       action<RestoreFlags>(async (context, { acceptOlderEpoch, ...flags }, file = '') =>
         (await import('../../backup/index.ts')).runRestore(context, file, {

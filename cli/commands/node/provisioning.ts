@@ -42,7 +42,7 @@ function registerGenerate(provisioning: Command, action: ActionBinder): void {
     .description('generate the provisioning file of a machine')
     .option(
       '--owner-key <base64>',
-      'public key of an owner; may be repeated (default: the workspace’s)',
+      'public key of an owner, not the file owner-key.pem; may be repeated (default: the workspace’s)',
       collect,
     )
     .option('--tpm <device>', 'TPM 2.0 device of the machine', '/dev/tpmrm0')

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { copyFile, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -18,6 +18,7 @@ const SECRET = 'a-secret-that-survives';
 /** The revisions of a restored etcd are higher than this number. */
 const BUMP = 1_000_000_000;
 const EXIT_PRECONDITION = 5;
+const OWNER_KEY = 'owner-key.pem';
 
 interface Restored {
   readonly clusterId: string;
@@ -49,7 +50,7 @@ await test('a cluster is restored from one file onto a machine that was never pa
   const workspace = await cluster.workspace();
   const kept = await mkdtemp(join(tmpdir(), 'cluster-kept-'));
   await using _kept = { [Symbol.asyncDispose]: () => rm(kept, { recursive: true, force: true }) };
-  const [file, ownerKey] = [join(kept, 'restored.backup'), join(kept, 'owner-key.pem')];
+  const file = join(kept, 'restored.backup');
   const cli = (...args: readonly string[]) => bench.cli('--workspace', workspace, ...args);
   await createObjects(cluster, 'n1', OBJECTS);
   await cluster.sh('n1', `kubectl create secret generic kept --from-literal=text=${SECRET}`);
@@ -115,9 +116,17 @@ await test('a cluster is restored from one file onto a machine that was never pa
 
   for (const machine of ['n1', 'n2']) await cluster.cutPower(machine);
   // The only remains of the cluster: the backup file and the owner key.
-  await copyFile(join(workspace, 'owner-key.pem'), ownerKey);
-  for (const name of await readdir(workspace)) await rm(join(workspace, name), { recursive: true });
-  at.push('--owner-key', ownerKey);
+  for (const name of await readdir(workspace))
+    if (name !== OWNER_KEY) await rm(join(workspace, name), { recursive: true });
+  at.push('--owner-key', join(workspace, OWNER_KEY));
+
+  await story.test('a directory with nothing but the owner key provisions the new machine', async () => {
+    const out = join(kept, 'provisioning.json');
+    await bench.must('--workspace', workspace, 'provisioning', 'generate', '--no-tpm', '--out', out);
+    const ownerKeysIn = (text: string) => (JSON.parse(text) as { readonly ownerKeys: unknown }).ownerKeys;
+    const provisioned = await cluster.run('n3', 'cat', '/etc/cluster/provisioning.json');
+    assert.deepEqual(ownerKeysIn(await readFile(out, 'utf8')), ownerKeysIn(provisioned));
+  });
 
   await story.test('a changed file is refused before the machine is touched', async () => {
     const bytes = await readFile(file);
@@ -128,7 +137,7 @@ await test('a cluster is restored from one file onto a machine that was never pa
     assert.notEqual(code, 0);
     assert.match(stderr, /backup-(signature-invalid|malformed|content-invalid)/);
     assert.equal(await cluster.sh('n3', 'ls /var/lib/cluster/init/request.json 2>/dev/null || true'), '');
-    assert.deepEqual(await readdir(workspace), []);
+    assert.deepEqual(await readdir(workspace), [OWNER_KEY]);
   });
 
   await story.test(
