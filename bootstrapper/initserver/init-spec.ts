@@ -4,6 +4,7 @@ import type { ClusterRestore, ClusterSpec } from '../../initproto/gen/init_pb.js
 import { familiesOf, subnetsFrom } from '../../internal/config/index.ts';
 import { DNS_LABEL, DNS_NAME } from '../../internal/endpoint/index.ts';
 import { NODE_ID } from '../../internal/pki/index.ts';
+import { knownMachineShape, MAX_KNOWN_MACHINES, type KnownMachine } from '../../internal/records/index.ts';
 import { CONTROL_PLANE_KEY_FILES, OPTIONAL_KEY_FILES } from '../kubernetes/index.ts';
 import { InitServerError } from './errors.ts';
 
@@ -50,15 +51,6 @@ export interface KeptWorker {
   readonly name: string;
 }
 
-/** A machine that is refused in the restored cluster until an owner readmits it. */
-export interface KnownMachine {
-  /** "tpm-ek:90ab…". */
-  readonly identity: string;
-  /** The node that it was last. */
-  readonly nodeId: string;
-  readonly name: string;
-}
-
 const MAX_MANIFEST = 1024 * 1024;
 const MAX_CONFIGURATION = 1024 * 1024;
 const MAX_CSR = 16 * 1024;
@@ -68,8 +60,6 @@ const MAX_DOCUMENTS = 8;
 const MAX_DOCUMENT = 64 * 1024;
 const MAX_KEYS = 32;
 const MAX_KEY_TEXT = 1024 * 1024;
-const MAX_MACHINES = 4_096;
-const IDENTITY = /^[a-z0-9-]{1,32}:[0-9a-f]{16,256}$/;
 const SHA256 = /^[0-9a-f]{64}$/;
 
 /** Parses a specification: sizes, then formats. @throws InitServerError `initserver-spec-invalid` */
@@ -136,13 +126,14 @@ function parseRestore(wire: ClusterRestore): InitRestore {
       text.length > 0 && text.length <= MAX_KEY_TEXT,
       `${name}: ${text.length} characters`,
     );
-  check('restore.known_machines', knownMachines.length <= MAX_MACHINES, `${knownMachines.length} machines`);
+  const machines = knownMachines.length;
+  check('restore.known_machines', machines <= MAX_KNOWN_MACHINES, `${machines} machines`);
   for (const { identity, nodeId, name } of knownMachines) {
-    check('restore.known_machines', IDENTITY.test(identity), identity);
-    check('restore.known_machines', NODE_ID.test(nodeId), nodeId);
-    check('restore.known_machines', DNS_NAME.test(name), name);
+    const machine = { identity, nodeId, name };
+    check('restore.known_machines', knownMachineShape.safeParse(machine).success, JSON.stringify(machine));
   }
-  check('restore.kept_workers', keptWorkers.length <= MAX_MACHINES, `${keptWorkers.length} workers`);
+  const workers = keptWorkers.length;
+  check('restore.kept_workers', workers <= MAX_KNOWN_MACHINES, `${workers} workers`);
   for (const { nodeId, name } of keptWorkers) {
     check('restore.kept_workers', NODE_ID.test(nodeId), nodeId);
     check('restore.kept_workers', DNS_NAME.test(name), name);

@@ -7,8 +7,8 @@ import {
   parseClusterPart,
   type ClusterConfig,
 } from '../../internal/config/index.ts';
+import type { KnownMachine } from '../../internal/records/index.ts';
 import { isOnlyWorker } from '../../internal/role/index.ts';
-import type { KnownMachine } from '../sign/index.ts';
 import type { WorkspaceState } from '../workspace/index.ts';
 import { BackupCommandError } from './errors.ts';
 

@@ -25,7 +25,6 @@ export {
   readKnownMachines,
   readOtherKnownMachines,
   saveRemovedMachines,
-  type KnownMachine,
 } from './known-machines.ts';
 export { requireKnownMaker } from './known-maker.ts';
 export { signedOperators } from './operators.ts';

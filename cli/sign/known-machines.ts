@@ -1,29 +1,23 @@
 import { join } from 'node:path';
 import { z } from 'zod';
 import { readJson, type FilePort } from '../../internal/file/index.ts';
-import { DNS_NAME } from '../../internal/endpoint/index.ts';
-import { NODE_ID } from '../../internal/pki/index.ts';
-import { isSharedIdentity } from '../../internal/records/index.ts';
+import {
+  isSharedIdentity,
+  knownMachineShape,
+  MAX_KNOWN_MACHINES,
+  type KnownMachine,
+} from '../../internal/records/index.ts';
 import type { RemovedMachine } from '../../joinservice/curatorproto/gen/operatorapi_pb.js';
 
 const MAX_BYTES = 4 * 1024 * 1024;
-/** As many as an agent accepts with a restore. */
-const MAX_MACHINES = 4_096;
-const machine = z.object({
-  identity: z.string().regex(/^[a-z0-9-]{1,32}:[0-9a-f]{16,256}$/),
-  nodeId: z.string().regex(NODE_ID),
-  name: z.string().regex(DNS_NAME),
-});
 const shape = z.object({
   version: z.literal(1),
   clusterId: z.string(),
-  machines: z.array(machine).max(MAX_MACHINES),
+  machines: z.array(knownMachineShape).max(MAX_KNOWN_MACHINES),
 });
 
-const pinShape = machine.extend({ clusterId: z.string() });
+const pinShape = knownMachineShape.extend({ clusterId: z.string() });
 
-/** A machine that a restored cluster has to refuse until an owner readmits it. */
-export type KnownMachine = z.infer<typeof machine>;
 type Files = Pick<FilePort, 'read' | 'makeDirectory' | 'writeAtomic'>;
 /** The workspace, and its cluster. */
 interface Workspace {
@@ -102,7 +96,9 @@ async function saveKnownMachines(
   all: readonly KnownMachine[],
 ): Promise<void> {
   const { directory, clusterId } = workspace;
-  const machines = all.flatMap((each) => machine.safeParse(each).data ?? []).slice(-MAX_MACHINES);
+  const machines = all
+    .flatMap((each) => knownMachineShape.safeParse(each).data ?? [])
+    .slice(-MAX_KNOWN_MACHINES);
   if (JSON.stringify(machines) === JSON.stringify(await readKnownMachines(files, workspace))) return;
   await files.makeDirectory(directory);
   const text = `${JSON.stringify({ version: 1, clusterId, machines })}\n`;

@@ -24,6 +24,8 @@
  * joins/ID              machines that asked to join        joinservice, curator
  * identities/IDENTITY   → ID: one membership per machine   with the node
  * removed/IDENTITY      a machine that was removed       curator
+ * kept/workers/ID       a worker that a restore kept     first node, then curator
+ * kept/merged           number of removals that kept workers reported
  * backups/schedule      signed by an owner               curator; every reader verifies it
  * backups/head          number of the last backup       control planes
  * backups/claim         who takes a backup now, on a lease
@@ -54,14 +56,17 @@ export {
   IDENTITIES_PREFIX,
   INIT_RESULT_KEY,
   JOINS_PREFIX,
+  KEPT_PREFIX,
   BACKUP_COPIES_PREFIX,
   KEPT_BACKUPS_PREFIX,
   KEYS_KEY,
+  MERGED_REMOVALS_KEY,
   nodeNameKey,
   NODES_PREFIX,
   OPERATORS_PREFIX,
   OWNERSHIP_KEY,
   parseNodeKey,
+  READMISSIONS_PREFIX,
   records,
   REMOVED_PREFIX,
   SETTINGS_KEY,
@@ -89,6 +94,7 @@ export {
   type TraceFactRecord,
   type TraceRecord,
 } from './node-shapes.ts';
+export { knownMachineShape, MAX_KNOWN_MACHINES, type KnownMachine } from './known-machine.ts';
 export {
   OPERATOR_NAME,
   type AuditHeadRecord,

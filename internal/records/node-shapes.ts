@@ -172,6 +172,21 @@ export const removedShape = z.strictObject({
   keyGeneration: z.int().positive().optional(),
 });
 
+/**
+ * A worker that a restore kept, which may report once the removals that it knows and the backup does not: `kept/workers/ID`. Exists as
+ * long as the record of the node.
+ */
+export const keptWorkerShape = z.strictObject({
+  version,
+  /** How many removals its report has added. */
+  merged: z.int().min(0),
+  /** Whether its report was accepted. */
+  isDone: z.boolean(),
+});
+
+/** How many removals the reports of all kept workers have added. */
+export const mergedRemovalsShape = z.strictObject({ version, merged: z.int().min(0) });
+
 /** The last status report of a node: a serialized `cluster.curator.v1.NodeStatus`. */
 export const statusShape = z.strictObject({ version, status: bytes, updatedMs: z.int() });
 

@@ -13,6 +13,8 @@ import {
   heartbeatShape,
   identityShape,
   joinShape,
+  keptWorkerShape,
+  mergedRemovalsShape,
   nodeShape,
   removedShape,
   statusShape,
@@ -85,6 +87,8 @@ export const records = {
   address: kindOf(ADDRESSES_PREFIX, addressShape),
   trace: kindOf('traces/', traceShape),
   removed: kindOf('removed/', removedShape),
+  keptWorker: kindOf('kept/workers/', keptWorkerShape),
+  mergedRemovals: kindOf('kept/', mergedRemovalsShape),
   document: kindOf('documents/', documentShape),
   backupSchedule: kindOf('backups/', backupScheduleShape),
   backupHead: kindOf('backups/', backupHeadShape),
@@ -140,6 +144,12 @@ export const JOINS_PREFIX = 'joins/';
 export const OPERATORS_PREFIX = 'operators/';
 /** Prefix of the removed records. */
 export const REMOVED_PREFIX = 'removed/';
+/** Prefix of everything about the workers that a restore kept. */
+export const KEPT_PREFIX = 'kept/';
+/** Key of the number of removals that kept workers have added, of which there is one. */
+export const MERGED_REMOVALS_KEY = records.mergedRemovals.key('merged');
+/** Prefix of the readmissions that owners have signed. */
+export const READMISSIONS_PREFIX = 'documents/readmission/';
 /** Prefix of the documents records. */
 export const DOCUMENTS_PREFIX = 'documents/';
 /** Prefix of all documents of kind `owners`. */
