@@ -7,6 +7,7 @@ import {
   CLUSTER_KEY,
   CLUSTER_PREFIX,
   KEYS_KEY,
+  MERGED_REMOVALS_KEY,
   records,
   type NodeRecord,
 } from '../../internal/records/index.ts';
@@ -181,6 +182,21 @@ describe('restoreClusterRecords()', () => {
       );
       expect(await keys('removed/')).toHaveLength(4);
       expect(await keys('removed/')).not.toContain(records.removed.key(TPM));
+    });
+
+    test('and lets each of them report once which removals it knows, but no worker of an earlier restore', async () => {
+      await createOldCluster();
+      const { nodeId, name } = await addWorker();
+      const earlier = [nodeId, 'node-earlier'].map((id) =>
+        records.keptWorker.put(records.keptWorker.key(id), { version: 1, merged: 7, isDone: true }),
+      );
+      const total = records.mergedRemovals.put(MERGED_REMOVALS_KEY, { version: 1, merged: 7 });
+      await etcd.commit({ when: [], then: [...earlier, total] }, { signal });
+      const options = { epoch: 2, keptWorkers: [{ nodeId, name }], signal };
+      await restoreClusterRecords(etcd, cluster('n7', NEW_TPM), options);
+      expect(await keys('kept/')).toEqual([records.keptWorker.key(nodeId)]);
+      const { record } = await records.keptWorker.read(etcd, records.keptWorker.key(nodeId), signal);
+      expect(record).toEqual({ version: 1, merged: 0, isDone: false });
     });
 
     test.each([

@@ -1,4 +1,4 @@
-import { remove, unchanged, type KeySpace } from '../../internal/etcd/index.ts';
+import { remove, unchanged, type KeySpace, type Write } from '../../internal/etcd/index.ts';
 import { nodeIdOf } from '../../internal/pki/index.ts';
 import {
   ADDRESSES_PREFIX,
@@ -9,6 +9,7 @@ import {
   IDENTITIES_PREFIX,
   INIT_RESULT_KEY,
   JOINS_PREFIX,
+  KEPT_PREFIX,
   keyIdentityOf,
   KEYS_KEY,
   nodeNameKey,
@@ -22,12 +23,13 @@ import {
   removedIdentities,
   removedKeysOf,
   type ClusterRecord,
+  type KnownMachine,
   type NodeRecord,
 } from '../../internal/records/index.ts';
 import { isMemberState, isOnlyWorker } from '../../internal/role/index.ts';
 import { firstWrites, type NewCluster } from './cluster-records.ts';
 import { ConsensusError } from './errors.ts';
-import { deleteAll } from './write-in-parts.ts';
+import { deleteAll, writeInParts } from './write-in-parts.ts';
 
 const REMOVED_BY = 'restore';
 
@@ -45,6 +47,7 @@ const REPLACED_PREFIXES = [
   DOCUMENTS_PREFIX,
   BACKUPS_PREFIX,
   'slots/',
+  KEPT_PREFIX,
 ];
 /**
  * No node follows the schedule of backups, because it names the control planes of the old cluster. It stays so that `cluster doctor`
@@ -62,7 +65,7 @@ export interface KeptWorker {
 /**
  * Changes the records of a restored state etcd so that the cluster has this node as its only control plane, in a new epoch.
  * Every other machine of the old cluster, and every machine that the owner knows beside them, is recorded as removed: it is refused until an owner readmits it.
- * Only the workers that the owner has named stay members. May be repeated after any crash; the cluster record is written last.
+ * Only the workers that the owner has named stay members, and may report once which machines they know as removed. May be repeated after any crash; the cluster record is written last.
  * @throws ConsensusError `consensus-other-cluster`, and `consensus-worker-not-kept` before anything is changed
  */
 export async function restoreClusterRecords(
@@ -98,6 +101,7 @@ export async function restoreClusterRecords(
   await recordRemovals(etcd, created, kept, signal);
   await recordKnownMachines(etcd, created, { knownMachines, signal });
   await deleteAll(etcd, REPLACED_PREFIXES, { except: [...KEPT_KEYS, ...kept.flatMap(keysOf)], signal });
+  await writeInParts(etcd, kept.map(keptRecord), signal);
   const { clusterName, caPem } = created;
   const cluster: ClusterRecord = { ...before, clusterName, caPem, epoch, firstNodeId };
   const then = [...REPLACED_KEYS.map(remove), ...firstWrites(created, cluster)];
@@ -144,6 +148,11 @@ async function readKeptWorkers(
   );
 }
 
+/** Permits the report of a kept worker. No worker of an earlier restore has such a record any more. */
+function keptRecord({ nodeId }: NodeRecord): Write {
+  return records.keptWorker.put(records.keptWorker.key(nodeId), { version: 1, merged: 0, isDone: false });
+}
+
 /** The keys of the records of a member. */
 function keysOf({ nodeId, name, admission }: NodeRecord): readonly string[] {
   const identity = admission === undefined ? [] : [records.identity.key(admission.identity)];
@@ -179,13 +188,6 @@ async function recordRemovals(
     identity === undefined ? [] : [remove(records.removed.key(identity))],
   );
   await etcd.commit({ when: [], then: ended }, { signal });
-}
-
-/** A machine that was removed or admitted after the backup, so that its records have no removal of it. */
-interface KnownMachine {
-  readonly identity: string;
-  readonly nodeId: string;
-  readonly name: string;
 }
 
 /** A removal that is on record already stays as it is. */

@@ -81,6 +81,8 @@ async function startCurator(
         fetchCollateral: () => Promise.resolve({}),
         fetchConfiguration: () => Promise.resolve({}),
         fetchKeys: () => Promise.resolve({}),
+        fetchRemovals: () => Promise.resolve({}),
+        reportRemovals: () => Promise.resolve({}),
         watchDirectory: async function* (_: unknown, call: { signal: AbortSignal }) {
           yield { epoch: 1n, controlPlanes: [] };
           await new Promise((_resolve, reject) =>

@@ -45,6 +45,8 @@ async function createCluster() {
           fetchCollateral: () => Promise.resolve({}),
           fetchConfiguration: () => Promise.resolve({}),
           fetchKeys: () => Promise.resolve({}),
+          fetchRemovals: () => Promise.resolve({}),
+          reportRemovals: () => Promise.resolve({}),
           watchDirectory: async function* (_request, call) {
             yield { epoch: 1n, controlPlanes: [] };
             await untilAborted(call.signal);

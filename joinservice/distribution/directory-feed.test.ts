@@ -22,7 +22,10 @@ import {
   FetchBlobRequestSchema,
   FetchConfigurationRequestSchema,
   FetchKeysRequestSchema,
+  FetchRemovalsRequestSchema,
+  ReportRemovalsRequestSchema,
   WatchDirectoryRequestSchema,
+  type ReportRemovalsRequest,
 } from '../curatorproto/gen/distribution_pb.js';
 import { DirectoryFeed, type Directory } from './directory-feed.ts';
 import { distributionHandlers } from './distribution-handlers.ts';
@@ -33,7 +36,16 @@ const keys = { value: stage };
 const sha256 = new EventValue<string>();
 sha256.set('');
 const configuration = { value: sha256 };
+const removedHash = new EventValue<string>();
+removedHash.set('');
+const REFUSED = { identity: `tpm-ek:${'1'.repeat(64)}`, nodeId: `node-${'1'.repeat(32)}`, name: 'n1' };
+const removals = {
+  value: removedHash,
+  fetch: () => Promise.resolve({ epoch: 2, sha256: 'ab', machines: [REFUSED] }),
+};
+const takeReport = ({ machines }: ReportRemovalsRequest) => Promise.resolve(machines);
 const collateral = { fetch: () => Promise.reject(new Error('not part of this test')) };
+const rest = { keys, configuration, removals, takeReport, collateral };
 
 let stop: AbortController;
 const runs: Promise<unknown>[] = [];
@@ -62,7 +74,7 @@ test('the directory lists control planes with an address, drops removed ones, an
     curator.run(signal).catch(() => 0),
     feed.run(signal).catch(() => 0),
   );
-  const handlers = distributionHandlers({ etcd, feed, keys, configuration, collateral, blobs: undefined });
+  const handlers = distributionHandlers({ ...rest, etcd, feed, blobs: undefined });
   const caller = { kind: 'node', nodeId: 'x', name: 'x', addresses: [] } as const;
   const watch = handlers
     .watchDirectory(create(WatchDirectoryRequestSchema), { peer: caller, signal })
@@ -143,7 +155,7 @@ test('fetchBlob() refuses an invalid hash, and fails if the node has no blob sto
     { blobs: undefined, sha256: 'ab'.repeat(32), offset: 0n, code: 'distribution-blob-missing' },
   ];
   for (const { blobs: store, sha256, offset, code } of table) {
-    const { fetchBlob } = distributionHandlers({ etcd, feed, keys, configuration, collateral, blobs: store });
+    const { fetchBlob } = distributionHandlers({ ...rest, etcd, feed, blobs: store });
     const wire = create(FetchBlobRequestSchema, { sha256, offset });
     const answer = fetchBlob(wire, { peer: caller, signal })[Symbol.asyncIterator]();
     await expect(answer.next()).rejects.toEqual(expect.objectContaining({ code }));
@@ -154,14 +166,7 @@ test('watchDirectory() wakes a few watchers at a time until all have the new dir
   const etcd = new MemoryEtcd();
   await TestCluster.create(etcd, () => 0);
   const directory = new EventValue<Directory>();
-  const handlers = distributionHandlers({
-    etcd,
-    feed: { directory },
-    keys,
-    configuration,
-    collateral,
-    blobs: undefined,
-  });
+  const handlers = distributionHandlers({ ...rest, etcd, feed: { directory }, blobs: undefined });
   const { signal } = stop;
   const call = {
     peer: { kind: 'node', nodeId: 'x', name: 'x', addresses: [] } as const,
@@ -191,14 +196,7 @@ test('fetchKeys() sends the record and the owner documents with which machines v
   const clock = new FakeClock();
   const owner = new FakeOwner({ clock });
   const feed = { directory: new EventValue<never>() };
-  const { fetchKeys } = distributionHandlers({
-    etcd,
-    feed,
-    keys,
-    configuration,
-    collateral,
-    blobs: undefined,
-  });
+  const { fetchKeys } = distributionHandlers({ ...rest, etcd, feed, blobs: undefined });
   const caller = { kind: 'node', nodeId: 'x', name: 'x', addresses: [] } as const;
   const fetched = () => fetchKeys(create(FetchKeysRequestSchema), { peer: caller, signal: stop.signal });
   expect(await fetched()).toEqual({});
@@ -216,9 +214,7 @@ test('fetchConfiguration() sends the configuration and the owner documents with 
   const etcd = new MemoryEtcd();
   const owner = new FakeOwner({ clock: new FakeClock() });
   const feed = { directory: new EventValue<never>() };
-  const { fetchConfiguration } = distributionHandlers({
-    ...{ etcd, feed, keys, configuration, collateral, blobs: undefined },
-  });
+  const { fetchConfiguration } = distributionHandlers({ ...rest, etcd, feed, blobs: undefined });
   const caller = { kind: 'node', nodeId: 'x', name: 'x', addresses: [] } as const;
   const fetched = () =>
     fetchConfiguration(create(FetchConfigurationRequestSchema), { peer: caller, signal: stop.signal });
@@ -231,4 +227,37 @@ test('fetchConfiguration() sends the configuration and the owner documents with 
   const keysDocument = owner.sign('keys', { generation: 2, previous: {}, next: {} });
   for (const each of [policy, owners, keysDocument]) await owner.record(etcd, each);
   expect(await fetched()).toEqual({ document: new Uint8Array(document), ownerDocuments: [owners, policy] });
+});
+
+test('watchDirectory() sends the hash of the removed machines again when it changes', async () => {
+  const etcd = new MemoryEtcd();
+  await TestCluster.create(etcd, () => 0);
+  const directory = new EventValue<Directory>();
+  const entry = { nodeId: 'a', name: 'a', address: '192.0.2.1', curatorEndpoint: '', apiServer: true };
+  directory.set({ kind: 'known', entries: [entry], relays: [] });
+  const value = new EventValue<string>();
+  value.set('one');
+  const handlers = distributionHandlers({
+    ...{ ...rest, etcd, feed: { directory }, blobs: undefined },
+    removals: { ...removals, value },
+  });
+  const caller = { kind: 'node', nodeId: 'x', name: 'x', addresses: [] } as const;
+  const messages = handlers
+    .watchDirectory(create(WatchDirectoryRequestSchema), { peer: caller, signal: stop.signal })
+    [Symbol.asyncIterator]();
+  expect((await messages.next()).value).toMatchObject({ removals: 'one' });
+  value.set('two');
+  expect((await messages.next()).value).toMatchObject({ removals: 'two' });
+});
+
+test('fetchRemovals() sends the machines that the cluster refuses, and reportRemovals() those that stay members', async () => {
+  const etcd = new MemoryEtcd();
+  const feed = { directory: new EventValue<never>() };
+  const { fetchRemovals, reportRemovals } = distributionHandlers({ ...rest, etcd, feed, blobs: undefined });
+  const peer = { kind: 'node', nodeId: 'x', name: 'x', addresses: [] } as const;
+  const call = { peer, signal: stop.signal };
+  const listed = await fetchRemovals(create(FetchRemovalsRequestSchema), call);
+  expect(listed).toEqual({ epoch: 2n, sha256: 'ab', machines: [REFUSED] });
+  const report = create(ReportRemovalsRequestSchema, { machines: [REFUSED] });
+  expect((await reportRemovals(report, call)).unmerged).toMatchObject([REFUSED]);
 });

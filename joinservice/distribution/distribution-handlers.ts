@@ -2,12 +2,13 @@ import { BundleError, type BlobStore } from '../../internal/bundle/index.ts';
 import { yieldToEventLoop } from '../../internal/clock/index.ts';
 import type { KeySpace, WatchedKey } from '../../internal/etcd/index.ts';
 import { combine, Paced } from '../../internal/event/index.ts';
-import { CONFIGURATION_KEY, KEYS_KEY } from '../../internal/records/index.ts';
-import type { Handlers } from '../../internal/rpc/index.ts';
+import { CONFIGURATION_KEY, KEYS_KEY, type KnownMachine } from '../../internal/records/index.ts';
+import type { Call, Handlers } from '../../internal/rpc/index.ts';
 import { readCluster, storedConfiguration, type Caller } from '../curator/index.ts';
-import type { Distribution } from '../curatorproto/gen/distribution_pb.js';
+import type { Distribution, ReportRemovalsRequest } from '../curatorproto/gen/distribution_pb.js';
 import type { ClusterCollateral } from '../evidence/index.ts';
 import { documentForMachines, ownersForMachines } from '../ownerdocs/index.ts';
+import type { RemovedList } from '../removedmachines/index.ts';
 import type { ControlPlaneEntry, Directory, DirectoryFeed } from './directory-feed.ts';
 import { DistributionError } from './errors.ts';
 
@@ -29,6 +30,7 @@ type DirectoryMessage = {
   readonly relays: string[];
   readonly keys: string;
   readonly configuration: string;
+  readonly removals: string;
 };
 
 /** Dependencies of the handlers of the contract `Distribution`. */
@@ -39,6 +41,13 @@ export interface DistributionHandlerParts {
   readonly keys: Pick<WatchedKey<string>, 'value'>;
   /** See `watchConfigurationHash()`. */
   readonly configuration: Pick<WatchedKey<string>, 'value'>;
+  /** The machines that the cluster refuses. */
+  readonly removals: Pick<RemovedList, 'value' | 'fetch'>;
+  /** See `takeReport()`. */
+  readonly takeReport: (
+    request: ReportRemovalsRequest,
+    call: Call<Caller>,
+  ) => Promise<readonly KnownMachine[]>;
   readonly collateral: Pick<ClusterCollateral, 'fetch'>;
   /** undefined if this node has no blob store. */
   readonly blobs: Pick<BlobStore, 'read'> | undefined;
@@ -46,9 +55,12 @@ export interface DistributionHandlerParts {
 
 /** Handlers of the contract `Distribution`. */
 export function distributionHandlers(parts: DistributionHandlerParts): Handlers<typeof Distribution, Caller> {
-  const { etcd, feed, keys, configuration, collateral, blobs } = parts;
+  const { etcd, feed, keys, configuration, removals, collateral, blobs } = parts;
   const updates = new Paced(
-    combine({ directory: feed.directory, stage: keys.value, configuration: configuration.value }),
+    combine({
+      ...{ directory: feed.directory, stage: keys.value },
+      ...{ configuration: configuration.value, removals: removals.value },
+    }),
     { batchSize: WATCHERS_AT_ONCE, yieldToEventLoop },
   );
   let fetches = 0;
@@ -63,7 +75,8 @@ export function distributionHandlers(parts: DistributionHandlerParts): Handlers<
       last?.known === known &&
       message?.epoch === rest.epoch &&
       message.keys === rest.keys &&
-      message.configuration === rest.configuration;
+      message.configuration === rest.configuration &&
+      message.removals === rest.removals;
     if (last === undefined || !isSame) {
       const controlPlanes = known.entries.map((entry) => ({ ...entry }));
       const relays = [...known.relays];
@@ -107,15 +120,20 @@ export function distributionHandlers(parts: DistributionHandlerParts): Handlers<
       ]);
       return { document: storedConfiguration(entry).document, ownerDocuments: [...owners, ...signed] };
     },
+    fetchRemovals: async (_request, { signal }) => {
+      const { epoch, sha256, machines } = await removals.fetch(signal);
+      return { epoch: BigInt(epoch), sha256, machines: [...machines] };
+    },
+    reportRemovals: async (request, call) => ({ unmerged: [...(await parts.takeReport(request, call))] }),
     fetchCollateral: ({ knownSha256 }, { signal }) => collateral.fetch(knownSha256, signal),
     watchDirectory: async function* (_request, { signal }) {
       const epoch = BigInt((await readCluster(etcd, signal)).epoch);
       using watcher = updates.watch();
       for (;;) {
-        const { directory: now, stage, configuration: sha256 } = await watcher.next(signal);
+        const { directory: now, stage: keyStage, ...hashes } = await watcher.next(signal);
         // Ends the watch while etcd is unavailable, so that the caller continues at another curator.
         if (now.kind === 'interrupted') throw now.error;
-        if (now.entries.length > 0) yield messageOf(now, { epoch, keys: stage, configuration: sha256 });
+        if (now.entries.length > 0) yield messageOf(now, { epoch, keys: keyStage, ...hashes });
       }
     },
   };

@@ -8,6 +8,8 @@
  * etcd ─▶ ClusterCollateral (joinservice/evidence) ──────────▶ FetchCollateral
  * etcd ─▶ watchKeyStage() (shared) ─▶ WatchDirectory; the record itself ─▶ FetchKeys
  * etcd ─▶ watchConfigurationHash() (shared) ─▶ WatchDirectory; the document itself ─▶ FetchConfiguration
+ * etcd ─▶ RemovedList (joinservice/removedmachines) ─▶ WatchDirectory; the machines ─▶ FetchRemovals
+ * kept worker ─ ReportRemovals ─▶ takeReport() (joinservice/removedmachines)
  * store, seeds (read only) ────────────────────────────────▶ FetchBlob
  * ```
  */

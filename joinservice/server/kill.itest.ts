@@ -17,6 +17,8 @@ import {
   nodeNameKey,
   NODES_PREFIX,
   OPERATORS_PREFIX,
+  READMISSIONS_PREFIX,
+  REMOVED_PREFIX,
   records,
 } from '../../internal/records/index.ts';
 import {
@@ -46,7 +48,7 @@ const LONGEST_MS = 600_000;
  */
 const FOLLOWS = [
   ...[COLLATERAL_KEY, CONFIGURATION_KEY, CONFIGURATION_KEY, DOCUMENTS_PREFIX, IDENTITIES_PREFIX],
-  ...[JOINS_PREFIX, KEYS_KEY, NODES_PREFIX, OPERATORS_PREFIX],
+  ...[JOINS_PREFIX, KEYS_KEY, NODES_PREFIX, OPERATORS_PREFIX, READMISSIONS_PREFIX, REMOVED_PREFIX],
 ].map((key) => `${CLUSTER_PREFIX}${key}`);
 /**
  * How many more attempts a machine may need after the killed program is back. Usually the first or second one

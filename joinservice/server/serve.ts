@@ -30,6 +30,7 @@ import {
   watchConfigurationHash,
   watchKeyStage,
 } from '../distribution/index.ts';
+import { RemovedList, takeReport } from '../removedmachines/index.ts';
 import { SignerClient } from '../signerlink/index.ts';
 import { NodeSessions, streamHandlers } from '../streams/index.ts';
 import { curatorUpgrade } from './curator-upgrade.ts';
@@ -96,7 +97,9 @@ export async function serve(
   };
   try {
     await Promise.all([
-      ...[curator, parts.feed, collateral, parts.keys, parts.configuration].map((part) => part.run(signal)),
+      ...[curator, parts.feed, collateral, parts.keys, parts.configuration, parts.removals].map((part) =>
+        part.run(signal),
+      ),
       metrics && runMetrics(metrics, { nodes: curator.nodes, sessions, certificates, clock }, signal),
       join && runJoin(join, joinParts, signal),
       authorize && runAuthorization(authorize, { ...joinParts, onListening: onAuthorizing }, signal),
@@ -144,13 +147,16 @@ function createParts(
   const collateral = new ClusterCollateral({ etcd, log: log.child('collateral') });
   const keys = watchKeyStage({ etcd, log: log.child('keys') });
   const configuration = watchConfigurationHash({ etcd, log: log.child('configuration') });
+  const removals = new RemovedList({ etcd, ownerDocs, clock, log: log.child('removals') });
   const sessions = new NodeSessions();
   const nodes = new NodeStore(etcd);
   const findNode = (node: string, stop: AbortSignal) => nodes.get(node, stop);
   return {
-    ...{ etcd, ownerDocs, certificates, curator, feed, collateral, keys, configuration, sessions },
+    ...{ etcd, ownerDocs, certificates, curator, feed, collateral, keys, configuration, removals },
+    sessions,
     distribution: distributionHandlers({
-      ...{ etcd, feed, keys, configuration, collateral, blobs: storeOf(config, ports) },
+      ...{ etcd, feed, keys, configuration, removals, collateral, blobs: storeOf(config, ports) },
+      takeReport: (request, call) => takeReport({ etcd, audit: curator.audit, clock }, request, call),
     }),
     streams: streamHandlers({ sessions, findNode, clock }),
     operatorApi: operatorApiHandlers({

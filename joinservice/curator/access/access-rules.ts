@@ -213,6 +213,8 @@ export const ACCESS_RULES: Readonly<Record<string, AccessRule>> = {
   'Distribution.FetchCollateral': { ...everybody, usedBy: 'agent' },
   'Distribution.FetchKeys': { ...everybody, usedBy: 'agent' },
   'Distribution.FetchConfiguration': { ...everybody, usedBy: 'agent' },
+  'Distribution.FetchRemovals': { ...nodes, usedBy: 'agent' },
+  'Distribution.ReportRemovals': { ...nodes, usedBy: 'agent of a worker that a restore kept' },
   'NodeStreams.OpenSession': { ...nodes, usedBy: 'agent' },
   'NodeStreams.StreamLogs': { ...people, usedBy: '`node logs`' },
   'NodeStreams.StreamAuditLog': { ...operators, usedBy: '`node logs --audit`' },

@@ -129,6 +129,7 @@ export function planDeletion(node: NodeView): MutationPlan {
       remove(records.heartbeat.key(nodeId)),
       remove(nodeNameKey(name)),
       remove(records.join.key(nodeId)),
+      remove(records.keptWorker.key(nodeId)),
       ...(admission === undefined ? [] : [remove(records.identity.key(admission.identity))]),
     ],
     detail: { name, state },

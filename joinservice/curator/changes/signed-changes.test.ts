@@ -191,6 +191,15 @@ describe('deleteNode()', () => {
     expect(await harness.removedKeys()).toEqual([wanted, wanted]);
   });
 
+  test('deletes the record of a kept worker, which could report removals otherwise', async () => {
+    const harness = await createHarness(configurationWith(), 'DECOMMISSIONED');
+    const key = records.keptWorker.key(harness.nodeId);
+    const kept = { version: 1, merged: 0, isDone: false } as const;
+    harness.etcd.commitNow({ when: [], then: [records.keptWorker.put(key, kept)] });
+    await harness.forget();
+    expect(await harness.etcd.get(key, { signal })).toBeUndefined();
+  });
+
   test('refuses a member and records no removal', async () => {
     const harness = await createHarness();
     await expect(harness.forget()).rejects.toEqual(coded('curator-node-in-use'));

@@ -99,6 +99,14 @@ export declare type WatchDirectoryResponse = Message<"cluster.curator.v1.WatchDi
    * @generated from field: string configuration = 5;
    */
   configuration: string;
+
+  /**
+   * SHA-256 (hex) over the removals and readmissions of machines; nodes that have another one call FetchRemovals. Empty while the
+   * curator has not read them yet, and from curators of earlier versions.
+   *
+   * @generated from field: string removals = 6;
+   */
+  removals: string;
 };
 
 /**
@@ -262,6 +270,117 @@ export declare type FetchConfigurationResponse = Message<"cluster.curator.v1.Fet
 export declare const FetchConfigurationResponseSchema: GenMessage<FetchConfigurationResponse>;
 
 /**
+ * @generated from message cluster.curator.v1.FetchRemovalsRequest
+ */
+export declare type FetchRemovalsRequest = Message<"cluster.curator.v1.FetchRemovalsRequest"> & {
+};
+
+/**
+ * Describes the message cluster.curator.v1.FetchRemovalsRequest.
+ * Use `create(FetchRemovalsRequestSchema)` to create a new message.
+ */
+export declare const FetchRemovalsRequestSchema: GenMessage<FetchRemovalsRequest>;
+
+/**
+ * @generated from message cluster.curator.v1.FetchRemovalsResponse
+ */
+export declare type FetchRemovalsResponse = Message<"cluster.curator.v1.FetchRemovalsResponse"> & {
+  /**
+   * As in WatchDirectoryResponse.
+   *
+   * @generated from field: uint64 epoch = 1;
+   */
+  epoch: bigint;
+
+  /**
+   * @generated from field: string sha256 = 2;
+   */
+  sha256: string;
+
+  /**
+   * Without machines that an owner has readmitted; at most 4,096, the newest removal first.
+   *
+   * @generated from field: repeated cluster.curator.v1.RefusedMachine machines = 3;
+   */
+  machines: RefusedMachine[];
+};
+
+/**
+ * Describes the message cluster.curator.v1.FetchRemovalsResponse.
+ * Use `create(FetchRemovalsResponseSchema)` to create a new message.
+ */
+export declare const FetchRemovalsResponseSchema: GenMessage<FetchRemovalsResponse>;
+
+/**
+ * A machine that the cluster refuses until an owner readmits it.
+ *
+ * @generated from message cluster.curator.v1.RefusedMachine
+ */
+export declare type RefusedMachine = Message<"cluster.curator.v1.RefusedMachine"> & {
+  /**
+   * E.g. "tpm-ek:90ab…".
+   *
+   * @generated from field: string identity = 1;
+   */
+  identity: string;
+
+  /**
+   * The node that it was last.
+   *
+   * @generated from field: string node_id = 2;
+   */
+  nodeId: string;
+
+  /**
+   * @generated from field: string name = 3;
+   */
+  name: string;
+};
+
+/**
+ * Describes the message cluster.curator.v1.RefusedMachine.
+ * Use `create(RefusedMachineSchema)` to create a new message.
+ */
+export declare const RefusedMachineSchema: GenMessage<RefusedMachine>;
+
+/**
+ * @generated from message cluster.curator.v1.ReportRemovalsRequest
+ */
+export declare type ReportRemovalsRequest = Message<"cluster.curator.v1.ReportRemovalsRequest"> & {
+  /**
+   * At most 4,096.
+   *
+   * @generated from field: repeated cluster.curator.v1.RefusedMachine machines = 1;
+   */
+  machines: RefusedMachine[];
+};
+
+/**
+ * Describes the message cluster.curator.v1.ReportRemovalsRequest.
+ * Use `create(ReportRemovalsRequestSchema)` to create a new message.
+ */
+export declare const ReportRemovalsRequestSchema: GenMessage<ReportRemovalsRequest>;
+
+/**
+ * @generated from message cluster.curator.v1.ReportRemovalsResponse
+ */
+export declare type ReportRemovalsResponse = Message<"cluster.curator.v1.ReportRemovalsResponse"> & {
+  /**
+   * The reported machines that are members although the restored cluster does not know their removal, with the ID and the name that
+   * they have as members: workers that the restore kept, and machines that a policy has admitted since.
+   *
+   * @generated from field: repeated cluster.curator.v1.RefusedMachine unmerged = 1;
+   */
+  unmerged: RefusedMachine[];
+};
+
+/**
+ * Describes the message cluster.curator.v1.ReportRemovalsResponse.
+ * Use `create(ReportRemovalsResponseSchema)` to create a new message.
+ */
+export declare const ReportRemovalsResponseSchema: GenMessage<ReportRemovalsResponse>;
+
+/**
  * @generated from service cluster.curator.v1.Distribution
  */
 export declare const Distribution: GenService<{
@@ -315,6 +434,27 @@ export declare const Distribution: GenService<{
     methodKind: "unary";
     input: typeof FetchConfigurationRequestSchema;
     output: typeof FetchConfigurationResponseSchema;
+  },
+  /**
+   * The machines that the cluster refuses, so that every node knows them if the cluster is restored from an older backup.
+   *
+   * @generated from rpc cluster.curator.v1.Distribution.FetchRemovals
+   */
+  fetchRemovals: {
+    methodKind: "unary";
+    input: typeof FetchRemovalsRequestSchema;
+    output: typeof FetchRemovalsResponseSchema;
+  },
+  /**
+   * What the calling node knows and the restored cluster may not. Only a worker that the restore kept may report, and its first
+   * report adds removals. A machine that is a member is never removed. May be repeated.
+   *
+   * @generated from rpc cluster.curator.v1.Distribution.ReportRemovals
+   */
+  reportRemovals: {
+    methodKind: "unary";
+    input: typeof ReportRemovalsRequestSchema;
+    output: typeof ReportRemovalsResponseSchema;
   },
 }>;
 
