@@ -41,6 +41,7 @@ import {
   ticketRenewal,
   type Renewal,
 } from '../renewal/index.ts';
+import { removedMachinesWorker, unmergedProblems } from '../removedmachines/index.ts';
 import { proxyWorker, readRegistryCredentials, registriesWorker } from '../registries/index.ts';
 import { directoryWorker, memberWorker, roleFetchWorker } from '../roleserve/index.ts';
 import type { Agent } from './agent-parts.ts';
@@ -65,6 +66,7 @@ export function memberRunnables(agent: Agent): Readonly<Record<string, Runnable>
         'clusterRelays',
         'clusterKeys',
         'clusterConfiguration',
+        'clusterRemovals',
       ),
       saved: state.directory,
       savedRelays: state.relays,
@@ -73,6 +75,11 @@ export function memberRunnables(agent: Agent): Readonly<Record<string, Runnable>
       ...agent,
       writes: agent.valueStore.claim('signedConfiguration'),
       floors: state.configurationFloors,
+    }),
+    removals: removedMachinesWorker({
+      ...agent,
+      writes: agent.valueStore.claim('unmergedRemovals'),
+      saved: state.removals,
     }),
     registries: registriesWorker({
       ...agent,
@@ -139,7 +146,7 @@ function statusFacts(agent: Agent, hung: HungServices): StatusFacts {
       const dns = network && serviceSubnet && serviceAddressesIn(serviceSubnet, 'dns')[0];
       return {
         services: withHung(hung.problems(), found),
-        problems,
+        problems: [...problems, ...unmergedOf(agent)],
         podNetwork: network,
         nameLookup: lookups.check(dns, signal),
       };
@@ -152,6 +159,12 @@ function statusFacts(agent: Agent, hung: HungServices): StatusFacts {
     kubernetesEtcd: (signal) => kubernetesEtcd.check(signal),
     etcdContents: () => agent.etcdContent.contents(),
   };
+}
+
+/** The members that this node knows as removed. */
+function unmergedOf({ reads }: Agent): ReturnType<typeof unmergedProblems> {
+  const name = currentValue(reads.clusterMembership)?.nodeName ?? '';
+  return unmergedProblems(currentValue(reads.unmergedRemovals) ?? [], name);
 }
 
 /** A cluster without IPv6 may be older than the check of families, so nothing is checked there. */

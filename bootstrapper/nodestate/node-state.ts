@@ -6,6 +6,7 @@ import { ChecksummedFile, type Membership, type RemovalRecord } from '../members
 import type { JoinRecord } from '../joinclient/index.ts';
 import type { ClusterSettings } from '../roleserve/index.ts';
 import type { ConfigurationFloors } from '../configuration/index.ts';
+import type { SavedRemovals } from '../removedmachines/index.ts';
 import type { FloorRecord } from '../rollback/index.ts';
 import { AGENT_PATHS } from './paths.ts';
 
@@ -22,6 +23,8 @@ export function createNodeState(files: FilePort) {
     directory: new ChecksummedFile<ClusterDirectory>(files, AGENT_PATHS.directory),
     /** Workers that forward connections to control planes. */
     relays: new ChecksummedFile<readonly string[]>(files, AGENT_PATHS.relays),
+    /** The machines that the cluster refuses. */
+    removals: new ChecksummedFile<SavedRemovals>(files, AGENT_PATHS.removals),
     configurationFloors: new ChecksummedFile<ConfigurationFloors>(files, AGENT_PATHS.configurationFloors),
     acceptedDocuments: new ChecksummedFile<FloorRecord>(files, AGENT_PATHS.acceptedDocuments),
     /** The removal of this node from its cluster. */

@@ -42,6 +42,8 @@ export const AGENT_PATHS = {
   settings: `${STATE}/membership/settings.json`,
   directory: `${STATE}/membership/directory.json`,
   relays: `${STATE}/membership/relays.json`,
+  /** The machines that the cluster refuses, for the case that it is restored from a backup that does not know them. */
+  removals: `${STATE}/membership/removals.json`,
   /** The newest owner documents about the configuration that this node has accepted. */
   configurationFloors: `${STATE}/membership/configuration-floors.json`,
   /** The serials of all owner documents that agent and signer have accepted, bound to a counter of the TPM. */

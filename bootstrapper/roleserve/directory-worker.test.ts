@@ -74,6 +74,7 @@ function createDirectory(saved?: ClusterDirectory | Error) {
       clusterRelays: values.clusterRelays,
       clusterKeys: values.clusterKeys,
       clusterConfiguration: values.clusterConfiguration,
+      clusterRemovals: values.clusterRemovals,
     },
     curators,
     saved: {
@@ -124,6 +125,21 @@ describe('the directory worker', () => {
     }
     expect(seen).toEqual([undefined, '', '2/distribute', '2/trust']);
     expect(saves).toHaveLength(1);
+  });
+
+  test('publishes each new hash of the removed machines once', async () => {
+    const { values, curators, worker } = createDirectory();
+    await using _tree = superviseForTest(worker);
+    values.clusterMembership.set(membership);
+    let changes = 0;
+    using _subscription = values.clusterRemovals.subscribe(() => (changes += 1));
+    for (const removals of ['', 'aa', 'aa', 'bb']) {
+      const controlPlanes = [wire('node-3')];
+      curators.pushed.set(create(WatchDirectoryResponseSchema, { controlPlanes, removals }));
+      await settle();
+    }
+    expect(values.clusterRemovals.peek()).toEqual({ set: true, value: 'bb' });
+    expect(changes).toBe(3);
   });
 
   test('never accepts an empty or malformed list of control planes', async () => {

@@ -17,7 +17,7 @@ export interface DirectoryOptions {
   readonly reads: Pick<RoleValues, 'clusterMembership'>;
   readonly writes: Pick<
     RoleValueWriters,
-    'clusterDirectory' | 'clusterRelays' | 'clusterKeys' | 'clusterConfiguration'
+    'clusterDirectory' | 'clusterRelays' | 'clusterKeys' | 'clusterConfiguration' | 'clusterRemovals'
   >;
   readonly curators: Curators;
   /** The list of control planes on disk. After a restart, the control planes in the join ticket may no longer exist. */
@@ -42,7 +42,8 @@ interface Known {
 }
 
 /**
- * Follows the list of control planes, the relays, the stage of the shared keys and the hash of the configuration; keeps both lists on disk.
+ * Follows the list of control planes, the relays, the stage of the shared keys, and the hashes of the configuration and of the removed machines; keeps both
+ * lists on disk.
  */
 export function directoryWorker(options: DirectoryOptions): Runnable {
   const known: Known = { isReceived: false, directory: undefined, nodeCertPem: undefined };
@@ -103,17 +104,20 @@ async function followCurators(
   let knownRelays = firstRelays.join();
   let knownKeys: string | undefined;
   let knownConfiguration: string | undefined;
+  let knownRemovals: string | undefined;
   const onResponse = reportWorking(scope);
   scope.waiting('first list of control planes from a curator');
   await curators.use(
     async (curator, signal) => {
       for await (const message of curator.of(Distribution).watchDirectory({}, { signal })) {
-        const { controlPlanes, relays, keys, configuration } = message;
+        const { controlPlanes, relays, keys, configuration, removals } = message;
         onResponse();
         if (keys !== knownKeys) writes.clusterKeys.set(keys);
         knownKeys = keys;
         if (configuration !== knownConfiguration) writes.clusterConfiguration.set(configuration);
         knownConfiguration = configuration;
+        if (removals !== knownRemovals) writes.clusterRemovals.set(removals);
+        knownRemovals = removals;
         const directory = directoryFromWire(controlPlanes);
         if (directory === undefined) {
           scope.log.warn('invalid list of control planes from curator, keeping the current one', {

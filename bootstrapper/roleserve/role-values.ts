@@ -7,6 +7,7 @@ import {
 } from '../../internal/config/index.ts';
 import { EventValue, map, type Readable, type Settable } from '../../internal/event/index.ts';
 import type { KeyStage } from '../../internal/keyset/index.ts';
+import type { KnownMachine } from '../../internal/records/index.ts';
 import type { Role } from '../../internal/role/index.ts';
 import type { InitSpec } from '../initserver/index.ts';
 import type { ClusterDirectory } from '../curatorclient/index.ts';
@@ -109,6 +110,10 @@ export function createEventValues() {
     clusterKeys: unknownYet<string>(),
     /** SHA-256 (hex) of the configuration of the cluster; empty without one. */
     clusterConfiguration: unknownYet<string>(),
+    /** SHA-256 (hex) over the removals of machines; empty while no curator has sent one. */
+    clusterRemovals: unknownYet<string>(),
+    /** Members that this node knows as removed, and the restored cluster does not. */
+    unmergedRemovals: unknownYet<readonly KnownMachine[]>(),
     /** The newest configuration of the cluster, JSON, whose signature this node has verified. */
     signedConfiguration: unknownYet<string>(),
     scheduledBackups: unknownYet<ScheduledBackups>(),
@@ -148,6 +153,8 @@ export type RoleValueWriters = { readonly [Name in RoleValueName]: Settable<Role
  * | clusterRelays       | directory worker      | curator client, renewal                    |
  * | clusterKeys         | directory worker      | key rotation                               |
  * | clusterConfiguration | directory worker     | configuration worker                       |
+ * | clusterRemovals     | directory worker      | removed machines worker                    |
+ * | unmergedRemovals    | removed machines worker | status push                              |
  * | signedConfiguration | configuration worker  | registries, authentication                 |
  * | localComponents     | components worker     | control plane, Kubernetes                  |
  * | localControlPlane   | control plane worker  | Kubernetes, signer, status push            |

@@ -68,10 +68,11 @@ const RECORDS: Readonly<Record<string, { readonly path: string; readonly fields:
   roles: { path: '/var/lib/cluster/membership/roles.json', fields: { value: true } },
   directory: { path: '/var/lib/cluster/membership/directory.json', fields: { value: true } },
   relays: { path: '/var/lib/cluster/membership/relays.json', fields: { value: true } },
+  removals: { path: '/var/lib/cluster/membership/removals.json', fields: { value: true } },
   settings: { path: '/var/lib/cluster/membership/settings.json', fields: { value: true } },
 };
 /** Files that exist only sometimes: that they are missing is no error. */
-const SOMETIMES = new Set(['membership', 'roles', 'directory', 'relays', 'settings']);
+const SOMETIMES = new Set(['membership', 'roles', 'directory', 'relays', 'removals', 'settings']);
 
 /** What to collect. */
 export interface LocalFilesOptions {
