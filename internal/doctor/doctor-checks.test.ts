@@ -151,6 +151,11 @@ const READ_ONLY = {
   ...{ code: 'preflight-read-only', subject: 'file system /var' },
   cause: 'the file system of /var/lib/cluster is read-only: /dev/sdb1 (ext4) on /var',
 };
+/** n4 knows that a machine of this name was removed before the cluster was restored. */
+const unmerged = (subject: string, changes: Partial<NodeFacts> = {}): ClusterFacts => {
+  const problem = { code: 'doctor-removal-unmerged', subject, cause: '', isWarning: true };
+  return withNode('n4', { machine: { services: [], problems: [problem] }, ...changes });
+};
 /** n4 has this problem, and its kubelet does not start. */
 const setting = (problem: Partial<typeof FORWARDING>, changes: Partial<NodeFacts> = {}): ClusterFacts =>
   withNode('n4', {
@@ -1195,6 +1200,17 @@ const ROWS: readonly Row[] = [
     'warning',
     'n2',
   ),
+  row('doctor-removal-unmerged', 'no node knows such a member', () => fakeFacts(), 'good'),
+  row(
+    'doctor-removal-unmerged',
+    'a node knows that a member was removed',
+    () => unmerged('n2'),
+    'warning',
+    'n4',
+  ),
+  row('doctor-removal-unmerged', 'the machine is no member any more', () => unmerged('n9'), 'good'),
+  row('doctor-removal-unmerged', 'the node is silent', () => unmerged('n2', { health: 'silent' }), 'good'),
+  row('doctor-machine', 'a node knows that a member was removed', () => unmerged('n2'), 'good'),
   row('doctor-old-disk', 'an owner has signed since a node found an old disk', () => oldDisk(1), 'good'),
   row('doctor-old-disk', 'no owner has signed since', () => oldDisk(0), 'warning', 'n2'),
   row('doctor-old-disk', 'one document was not signed since', () => oldDisk(1, 0), 'warning', 'n2'),
@@ -1896,6 +1912,13 @@ test('doctor-machine has the fix of the check that the agent names, and another 
   expect(fixFor('preflight-swap')).toMatch(/swapoff.*\/etc\/fstab\.$/);
   expect(fixFor('preflight-read-only')).toMatch(/dmesg.*replace a disk.*fsck.* writable\.$/);
   expect(fixFor('preflight-of-tomorrow')).toContain('cluster preflight --fix');
+});
+
+test('doctor-removal-unmerged names the node that knows, the member, and the command for its removal', () => {
+  expect(judged(unmerged('n2'), 'doctor-removal-unmerged')).toMatchObject({
+    cause: 'n4 knows that n2 was removed before the restore',
+    fix: 'If n2 must not be a member, run `cluster node remove n2 --lost`.',
+  });
 });
 
 test('doctor-etcd-content names the member that differs and those that agree, and what to do', () => {

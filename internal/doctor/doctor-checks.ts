@@ -359,6 +359,10 @@ const ENTRIES: readonly Entry[] = [
     what: 'nodes on an old copy of their disk',
     observe: expiry.oldDisk,
   }),
+  entry('doctor-removal-unmerged', 'nodes', {
+    what: 'members that a worker knows as removed, after a restore from a backup that is older than the removal',
+    observe: host.unmerged,
+  }),
   entry('doctor-document', 'certificates and documents', {
     what: 'when the owner-signed documents expire',
     observe: expiry.document,

@@ -114,6 +114,10 @@ export const doctorErrors = defineErrors({
     'A node found that its disk is an old copy, e.g. a restored snapshot. What runs goes on, but the node gives nobody anything new until an owner signs the records again.',
     'Find out who restored the disk. If it was you, let an owner run `cluster sign`; otherwise remove the node with `cluster node remove NODE --lost`.',
   ),
+  'doctor-removal-unmerged': retryable.operator.unhealthy(
+    'A worker that a restore kept knows that a member was removed after the backup was taken. The backup does not know it, and the word of one node removes no member.',
+    'Decide whether the removal was meant. If it was, run `cluster node remove NODE --lost` for the member; if the machine is to stay, reset it with `cluster node reset NODE` and let it join again.',
+  ),
   'doctor-balancer': retryable.operator.unhealthy(
     'The balancer of a node does not reach an API server, or sees it as not ready. Other API servers serve the node.',
     'If the API server serves the workstation, check firewalls and routes between the two nodes (port 6443).',

@@ -30,7 +30,7 @@ const WITHOUT_ALERT: readonly CheckCode[] = [
     'doctor-join',
     'doctor-join-service',
   ] as const),
-  'doctor-old-disk',
+  ...(['doctor-old-disk', 'doctor-removal-unmerged'] as const),
   ...(['doctor-backup-proof', 'doctor-disk-clear'] as const),
   ...(['doctor-pods', 'doctor-budget', 'doctor-chart', 'doctor-skew'] as const),
   ...(['doctor-kubernetes-support'] as const),

@@ -198,6 +198,7 @@ export const ALERTS: Readonly<Record<CheckCode, Alert>> = {
   'doctor-keys': { none: RECORDS },
   'doctor-servers-ca': { none: KUBE_STATE },
   'doctor-old-disk': { none: RECORDS },
+  'doctor-removal-unmerged': { none: RECORDS },
   'doctor-document': { none: RECORDS },
   'doctor-collateral': { none: RECORDS },
   'doctor-join': { none: RECORDS },

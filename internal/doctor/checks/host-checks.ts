@@ -9,6 +9,9 @@ import type { ClusterFacts, MachineFacts, NodeFacts } from '../cluster-facts.ts'
 import { judgeMembers, notMeasured } from '../observe.ts';
 import { ETCDS } from './etcd-checks.ts';
 
+/** The code with which agents name members that they know as removed (bootstrapper/removedmachines). */
+const UNMERGED = 'doctor-removal-unmerged';
+
 type JudgeMachine = (
   machine: MachineFacts,
   seen: Pick<Observation, 'threshold'> & { readonly node: string },
@@ -47,10 +50,32 @@ export const service = (facts: ClusterFacts): readonly Observation[] =>
 
 /** Whether the settings of each machine are as a node needs them: checks of `cluster preflight`, which agents repeat. */
 export const machine = (facts: ClusterFacts): readonly Observation[] =>
-  judgeMachines(facts, { what: 'settings', threshold: 'as a node needs them' }, ({ problems }, seen) => {
+  judgeMachines(facts, { what: 'settings', threshold: 'as a node needs them' }, (found, seen) => {
     const { node } = seen;
+    const problems = found.problems.filter(({ code }) => code !== UNMERGED);
     if (problems.length === 0) return [{ subject: `settings of ${node}`, figure: 'as needed', ...seen }];
     return problems.map((each) => judgeUnmet(each, seen));
+  });
+
+/**
+ * Whether a node knows that a member was removed before the cluster was restored from a backup that is older than the removal. The
+ * name comes from the node, so only that of a member is used.
+ */
+export const unmerged = (facts: ClusterFacts): readonly Observation[] =>
+  judgeMachines(facts, { what: 'removals known to', threshold: 'of no member' }, (found, seen) => {
+    const { node, threshold } = seen;
+    const members = facts.records.ok ? facts.records.value.nodes.map(({ name }) => name) : [];
+    const named = found.problems.filter(({ code }) => code === UNMERGED).map(({ subject }) => subject);
+    const removed = members.filter((name) => named.includes(name));
+    const subject = `removals known to ${node}`;
+    if (removed.length === 0) return [{ subject, figure: 'of no member', node, threshold }];
+    return removed.map((name) => ({
+      ...{ subject, figure: `of the member ${name}`, node, threshold },
+      problem: {
+        ...{ status: 'warning', cause: `${node} knows that ${name} was removed before the restore` },
+        fix: `If ${name} must not be a member, run \`cluster node remove ${name} --lost\`.`,
+      },
+    }));
   });
 
 /** The result for a check of `cluster preflight` that a machine does not pass, with the fix of that check. */
