@@ -11,8 +11,9 @@ import { DiskStreams } from '../../internal/file/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { clusterIdFrom, findLiveCluster, readSeenEpoch } from '../cluster/index.ts';
 import { printable } from '../../internal/printable/index.ts';
+import type { KnownMachine } from '../../internal/records/index.ts';
 import { renderLosses } from '../loss/index.ts';
-import { joinKnown, readKnownMachines, readOtherKnownMachines, type KnownMachine } from '../sign/index.ts';
+import { joinKnown, readKnownMachines, readOtherKnownMachines } from '../sign/index.ts';
 import {
   layoutOf,
   readConfig,
@@ -207,12 +208,13 @@ function lossesOfRestore(
 ): readonly string[] {
   const others = keptWorkers.length === 0 ? '' : ` except ${keptWorkers.map(({ name }) => name).join(', ')}`;
   const names = [...new Set(known.map(({ name }) => name))].join(', ');
+  const reported = keptWorkers.length === 0 ? '' : '; kept workers report those that they know';
   const age = formatDuration(Math.max(0, nowMs - takenMs));
   return [
     `all changes since ${new Date(takenMs).toISOString()} (${age} ago)`,
     `the membership of all machines of the old cluster${others}: they are refused until an owner readmits them`,
     ...podsLeftOut(leftOut),
-    `the removals of machines since then, except those that this workspace and --removed-machines know (${names === '' ? 'none' : names})`,
+    `the removals of machines since then, except those that this workspace and --removed-machines know (${names === '' ? 'none' : names})${reported}`,
     ...(settings.length === 0
       ? []
       : [`the settings that the cluster had for ${settings.join(', ')}: cluster.yaml has others`]),

@@ -52,6 +52,17 @@ test('a restore remembers the machines of the old cluster whose files it deletes
   });
 });
 
+test('the preview of a restore says that kept workers report the removals that they know', async () => {
+  const { files, file } = await createBackup({ nodes: [WORKER] });
+  const context = contextOf(files, '/owner');
+  await runRestore(context, file, { ...OPTIONS, keepWorkers: ['w1'], dryRun: true });
+  expect(context.host.answered).toMatchObject({
+    losses: expect.arrayContaining([
+      expect.stringMatching(/--removed-machines know \(none\); kept workers report those that they know$/),
+    ]) as unknown,
+  });
+});
+
 test('a restore refuses the machines that other workspaces of the cluster know, and no list of another cluster', async () => {
   const { files, file } = await createBackup({ nodes: [WORKER] });
   const context = contextOf(files, '/owner');

@@ -37,6 +37,7 @@ The cluster keeps its ID and its keys and gets a new epoch. All other machines o
 the old cluster are refused until an owner readmits them (cluster node readmit).
 Removals since the backup are known from this workspace. Other owners have theirs in
 removed-machines.json of their workspaces: name these files with --removed-machines.
+Workers of --keep-worker report those that they know when they return.
 Volumes are not part of a backup. Operators are added again by an owner. The old
 control planes have the keys too: replace them (cluster keys rotate) when the
 machines that you keep are back.

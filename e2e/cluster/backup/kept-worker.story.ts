@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { copyFile, mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -7,9 +7,12 @@ import { createHarness } from '../../machines/harness.ts';
 import { addMachine } from '../harness/add-machine.ts';
 import { eventually } from '../harness/node-shell.ts';
 import { cliJson, reprovision, StoryCluster } from '../harness/story-cluster.ts';
+import { resetOnMachine } from './restored-objects.ts';
 
 const NAME = 'kept';
 const EXIT_USAGE = 2;
+/** The workers know a removal this long after it. */
+const KNOWN_SECONDS = 60;
 /** For a worker to use the restored cluster, from the end of the command on. */
 const RETURN_SECONDS = 60;
 
@@ -21,7 +24,9 @@ await test('a worker that lived through the loss of all control planes keeps its
   const directory = await mkdtemp(join(tmpdir(), 'cluster-kept-'));
   await using _directory = { [Symbol.asyncDispose]: () => rm(directory, { recursive: true, force: true }) };
   const file = join(directory, 'kept.backup');
+  const ownerKey = join(directory, 'owner-key.pem');
   const cli = (...args: readonly string[]) => bench.cli('--workspace', workspace, ...args);
+  const must = (...args: readonly string[]) => bench.must('--workspace', workspace, ...args);
   const podsOnWorker = (from: string) =>
     cluster.sh(
       from,
@@ -36,15 +41,42 @@ await test('a worker that lived through the loss of all control planes keeps its
   await cluster.sh('n1', `kubectl -n ${namespace} rollout status deployment hello --timeout 120s >/dev/null`);
   const before = await podsOnWorker('n1');
   assert.match(before, /hello-.*containerd:/);
-  await bench.must('--workspace', workspace, 'backup', 'create', '--to', file);
+  await must('backup', 'create', '--to', file);
 
+  // A machine that joins and is removed after the backup. Only the worker knows this when the workspace is lost too.
   const local = await bench.cluster(NAME);
+  const joinEndpoints = [`${await cluster.address('n1')}:9090`];
+  const removed = await addMachine(bench, local, { name: 'n4', like: 'n2', joinEndpoints });
+  await eventually(
+    'an operator approves the new machine',
+    120,
+    () => must('node', 'approve', removed, '--name', 'n4'),
+    () => true,
+  );
+  await eventually(
+    'the new machine is a member',
+    120,
+    () => must('node', 'ls'),
+    (text) => /^n4 /m.test(text),
+  );
+  await cluster.cutPower('n4');
+  await must('node', 'remove', '--yes', 'n4', '--lost');
+  await eventually(
+    'the worker knows that the machine was removed',
+    KNOWN_SECONDS,
+    () => cluster.sh('n2', 'cat /var/lib/cluster/membership/removals.json 2>/dev/null || true'),
+    (text) => text.includes(removed),
+  );
+
   await addMachine(bench, local, { name: 'n3', like: 'n1', joinEndpoints: [] });
   const fingerprint = await cluster.fingerprint('n3');
   const at = ['--node', await cluster.address('n3'), '--fingerprint', fingerprint, '--yes'];
+  at.push('--owner-key', ownerKey);
   await cluster.cutPower('n1');
   const endpoint = `${await cluster.address('n3')}:9090`;
   await reprovision(cluster, 'n2', (rest) => ({ ...rest, joinEndpoints: [endpoint] }));
+  await copyFile(join(workspace, 'owner-key.pem'), ownerKey);
+  for (const name of await readdir(workspace)) await rm(join(workspace, name), { recursive: true });
 
   await story.test(
     'a name that is no worker of the backup is refused before anything is touched',
@@ -75,10 +107,32 @@ await test('a worker that lived through the loss of all control planes keeps its
     );
     step.diagnostic(`n2 reported ${Math.round((performance.now() - from) / 1000)} s after the command`);
     await cluster.allReady(['n2', 'n3'], RETURN_SECONDS, 'n3');
-    const removed = await bench.must('--workspace', workspace, 'node', 'ls', '--removed');
-    assert.match(removed, /n1/);
-    assert.doesNotMatch(removed, /n2/);
+    const listed = await must('node', 'ls', '--removed');
+    assert.match(listed, / n1 /);
+    assert.doesNotMatch(listed, / n2 /);
   });
+
+  await story.test(
+    'the restored cluster refuses the machine of whose removal only the worker knows',
+    async () => {
+      const listed = await eventually(
+        'the worker reports the removal',
+        KNOWN_SECONDS,
+        () => must('node', 'ls', '--removed'),
+        (text) => text.includes(removed),
+      );
+      assert.match(listed, new RegExp(`^${removed} +n4 +kept-worker:n2 +no `, 'm'));
+      await cluster.start('n4');
+      await resetOnMachine(cluster, 'n4');
+      await reprovision(cluster, 'n4', ({ cluster: _, ...rest }) => ({ ...rest, joinEndpoints: [endpoint] }));
+      await eventually(
+        'the machine is refused because it was removed',
+        90,
+        () => must('node', 'ls', '--joins', '--output', 'json'),
+        (text) => text.includes('join-decommissioned'),
+      );
+    },
+  );
 
   await story.test('its pods are the same, in the same containers', async () => {
     const now = new Set((await podsOnWorker('n3')).split('\n'));
