@@ -34,7 +34,7 @@ below. It changes nothing in the cluster. Every check prints its figure and its 
 
 Problems are printed likely causes first: errors, warnings, unknowns, and last the problems that probably follow from an error. An
 error explains problems of later checks on the same node, or where one of the two is about the whole cluster. \`-o json\` has them in this order in \`problems\`, and all findings in \`findings\`. The round trips between
-nodes are in \`roundTrips\`: the median from each node to up to eight others, in ms (1: at most 1 ms).
+nodes are in \`roundTrips\`: the median from each node to up to eight others, in ms (5: at most 5 ms).
 
 \`--save-facts FILE\` writes the facts as one JSON document without secrets (names, addresses, versions and error messages of the cluster are in it).
 \`--facts FILE\` judges such a file anywhere, with the same checks, without a cluster.

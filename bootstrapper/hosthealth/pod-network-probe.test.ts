@@ -120,7 +120,7 @@ describe('PodNetworkProbe.check()', () => {
     expect(probe.found?.roundTrips).toEqual([]);
     await watch(4);
     expect(probe.found?.roundTrips).toEqual([
-      { address: '10.244.4.0', ms: 1 },
+      { address: '10.244.4.0', ms: 5 },
       { address: '10.244.10.0', ms: 40 },
     ]);
   });

@@ -1,9 +1,7 @@
-import { ROUND_TRIP_WARNING_MS } from '../../internal/doctor/index.ts';
+import { ROUND_TRIP_FLOOR_MS, ROUND_TRIP_WARNING_MS } from '../../internal/doctor/index.ts';
 
 /** The median of this many answers counts. Two of them may be late: a packet was lost, or this process was busy. */
 const SAMPLES = 5;
-/** Shorter ones are reported as this: there, the machines and this process take longer than the network. */
-const FLOOR_MS = 1;
 /** A round trip is reported again when it is this many times longer or shorter. */
 const FACTOR = 2;
 /** A slow peer, above the threshold of the doctor, is reported as fast again below this. */
@@ -12,7 +10,7 @@ const FAST_AGAIN_MS = 0.8 * ROUND_TRIP_WARNING_MS;
 /** How long packets usually take to a peer and back. */
 export interface RoundTrip {
   readonly address: string;
-  /** A whole number: the median when it was reported. 1: at most 1 ms. */
+  /** A whole number: the median when it was reported, at least `ROUND_TRIP_FLOOR_MS`. */
   readonly ms: number;
 }
 
@@ -41,7 +39,7 @@ export class RoundTrips {
   add(address: string, ms: number): void {
     const { samples: before = [], reportedMs } = this.#peers.get(address) ?? {};
     const samples = [...before, ms].slice(-SAMPLES);
-    const medianMs = Math.max(FLOOR_MS, medianOf(samples));
+    const medianMs = Math.max(ROUND_TRIP_FLOOR_MS, medianOf(samples));
     const isNews = samples.length === SAMPLES && differs(medianMs, reportedMs);
     this.#peers.set(
       address,

@@ -76,7 +76,7 @@ const node = z.object({
           unreachable: z.array(name).max(16),
           /** Whether full-size packets arrive at other nodes. Older agents do not report it. */
           fullPackets: z.object({ lost: z.array(name).max(16), judged: count }).optional(),
-          /** The usual round trips to other nodes; 1: at most 1 ms. Older agents do not report them. */
+          /** The usual round trips to other nodes; `ROUND_TRIP_FLOOR_MS`: at most this. Older agents do not report them. */
           roundTrips: z
             .array(z.object({ address: name, ms: count }))
             .max(16)

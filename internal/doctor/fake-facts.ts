@@ -34,7 +34,7 @@ export function fakeNode(name: string, changes: Partial<NodeFacts> = {}): NodeFa
         ...{ address: `10.244.${name.slice(1)}.0`, unreachable: [] },
         fullPackets: { lost: [], judged: 3 },
         roundTrips: ['n1', 'n2', 'n3', 'n4'].flatMap((other) =>
-          other === name ? [] : [{ address: `10.244.${other.slice(1)}.0`, ms: 1 }],
+          other === name ? [] : [{ address: `10.244.${other.slice(1)}.0`, ms: 5 }],
         ),
       },
       nameLookup: { failure: '' },

@@ -33,7 +33,7 @@ export { newestComparison, type ContentComparison } from './content/newest-compa
 export { GATE_RULES, type GatedAction, type GateRule } from './gates/gate-rules.ts';
 export { backupDrawbackOf, backupGateOf, gateOf, recoveryGateOf, type GatedChange } from './gates/gates.ts';
 export { endingsUntil } from './endings.ts';
-export { FSYNC_WARNING_MS, ROUND_TRIP_WARNING_MS } from './thresholds.ts';
+export { FSYNC_WARNING_MS, ROUND_TRIP_FLOOR_MS, ROUND_TRIP_WARNING_MS } from './thresholds.ts';
 export { DoctorError } from './errors.ts';
 export { alertNameOf, alertRules, PROBLEMS } from './alerts/alert-rules.ts';
 export type { MetricAlert } from './alerts/alert.ts';

@@ -11,6 +11,11 @@ export const DATABASE_WARNING_SHARE = 0.8;
 export const FSYNC_WARNING_MS = 10;
 /** etcd's heartbeat interval: a round trip must be shorter. Between other nodes, such a distance is seldom wanted either. */
 export const ROUND_TRIP_WARNING_MS = 100;
+/**
+ * Agents report shorter round trips between nodes as this. On a machine whose processors are all busy, round trips of a local
+ * network vary between 1 and 4 ms, and each change of a figure is a write to etcd.
+ */
+export const ROUND_TRIP_FLOOR_MS = 5;
 /** A database with more free pages than this share, and larger than the minimum, is worth a defragmentation. */
 export const UNUSED_WARNING_SHARE = 0.5;
 /** See `UNUSED_WARNING_SHARE`. */

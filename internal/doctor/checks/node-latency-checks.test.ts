@@ -15,12 +15,12 @@ const figures = (facts: ClusterFacts) =>
 describe('doctor-node-latency', () => {
   test('has one finding for each node that probes, with its slowest round trip and the node at its end', () => {
     const found = factsWithRoundTrips({
-      n1: { n2: 1, n3: 1, n4: 1 },
-      n2: { n1: 1, n3: 40, n4: 2 },
+      n1: { n2: 5, n3: 5, n4: 5 },
+      n2: { n1: 5, n3: 40, n4: 6 },
       n3: { n2: 100 },
     });
     expect(figures(found)).toEqual([
-      'n1 good: median round trip at most 1 ms, to n2',
+      'n1 good: median round trip at most 5 ms, to n2',
       'n2 good: median round trip about 40 ms, to n3',
       'n3 good: median round trip about 100 ms, to n2',
       'n4 good: not measured yet',
@@ -28,7 +28,7 @@ describe('doctor-node-latency', () => {
   });
 
   test('names the one node that is far from the others, and both ends in the cause', () => {
-    const far = { n4: 240, n1: 1, n2: 1, n3: 1 };
+    const far = { n4: 240, n1: 5, n2: 5, n3: 5 };
     const found = factsWithRoundTrips({ n1: far, n2: far, n3: far, n4: { n1: 250, n2: 230, n3: 210 } });
     expect(problems(found)).toEqual([
       {
@@ -37,14 +37,14 @@ describe('doctor-node-latency', () => {
           'packets between n4 and n1, n2, n3 take up to 250 ms there and back (median), through the network of pods',
       },
     ]);
-    expect(figures(found)).toContain('n2 good: median round trip at most 1 ms, to n1');
+    expect(figures(found)).toContain('n2 good: median round trip at most 5 ms, to n1');
   });
 
   test('names a node that others measure, although it measures nothing, and the other end of its slowest round trip', () => {
-    const found = factsWithRoundTrips({ n1: { n2: 120 }, n3: { n2: 130, n4: 3 } });
+    const found = factsWithRoundTrips({ n1: { n2: 120 }, n3: { n2: 130, n4: 30 } });
     expect(figures(found)).toEqual([
       'n2 warning: median round trip about 130 ms, to n3',
-      'n3 good: median round trip about 3 ms, to n4',
+      'n3 good: median round trip about 30 ms, to n4',
       'n4 good: not measured yet',
     ]);
   });
@@ -56,10 +56,10 @@ describe('doctor-node-latency', () => {
         podNetwork: { address: '10.244.2.0', unreachable: [], fullPackets: { lost: [], judged: 3 } },
       },
     };
-    const found = factsWithRoundTrips({ n1: { n2: 1 }, n3: { n4: 200 } }, { n2: older });
+    const found = factsWithRoundTrips({ n1: { n2: 5 }, n3: { n4: 200 } }, { n2: older });
     expect(figures(found)).toEqual([
       'n3 warning: median round trip about 200 ms, to n4',
-      'n1 good: median round trip at most 1 ms, to n2',
+      'n1 good: median round trip at most 5 ms, to n2',
       'n2 unknown: not measured',
       'n4 good: not measured yet',
     ]);

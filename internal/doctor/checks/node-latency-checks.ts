@@ -1,17 +1,14 @@
 import { warned, type Observation } from '../../preflight/index.ts';
 import type { ClusterFacts, NodeFacts } from '../cluster-facts.ts';
 import { judgePart, notMeasured, type Observe } from '../observe.ts';
-import { ROUND_TRIP_WARNING_MS } from '../thresholds.ts';
+import { ROUND_TRIP_FLOOR_MS, ROUND_TRIP_WARNING_MS } from '../thresholds.ts';
 import { attributed, named, probingNodes, type Gap } from './pod-network-checks.ts';
 
 /** The usual round trip from a node to another one, through the network of pods. */
 export interface NodeRoundTrip extends Gap {
-  /** The median; 1: at most 1 ms. */
+  /** The median; `ROUND_TRIP_FLOOR_MS`: at most this. */
   readonly ms: number;
 }
-
-/** Agents report shorter round trips as this. */
-const FLOOR_MS = 1;
 
 /** The matrix of latencies: the round trips that the nodes have measured. Empty if the records cannot be read. */
 export function nodeRoundTrips({ records }: Pick<ClusterFacts, 'records'>): readonly NodeRoundTrip[] {
@@ -54,9 +51,9 @@ function isSlow({ ms }: NodeRoundTrip): boolean {
   return ms > ROUND_TRIP_WARNING_MS;
 }
 
-/** "median round trip at most 1 ms, to n3" of n1. */
+/** "median round trip at most 5 ms, to n3" of n1. */
 function figureOf({ from, to, ms }: NodeRoundTrip, node: string): string {
-  const amount = ms > FLOOR_MS ? `about ${ms} ms` : `at most ${FLOOR_MS} ms`;
+  const amount = ms > ROUND_TRIP_FLOOR_MS ? `about ${ms} ms` : `at most ${ROUND_TRIP_FLOOR_MS} ms`;
   return `median round trip ${amount}, to ${from === node ? to : from}`;
 }
 

@@ -539,7 +539,7 @@ export declare type RoundTrip = Message<"cluster.curator.v1.RoundTrip"> & {
   address: string;
 
   /**
-   * The median of the last round trips, 1 for everything that is shorter. It stays the same until the median has doubled or halved, or has
+   * The median of the last round trips, 5 for everything that is shorter. It stays the same until the median has doubled or halved, or has
    * passed the threshold of the doctor: each change of a status is a write to etcd.
    *
    * @generated from field: uint32 milliseconds = 2;
