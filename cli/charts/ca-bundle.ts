@@ -11,8 +11,8 @@ const FILES = [
 ] as const;
 
 /**
- * Path of the CA bundle for the certificates of registries. helm 3 insists on TLS only when it is given a CA bundle: otherwise
- * it falls back to plain HTTP if the registry, or an attacker in between, responds in plain HTTP.
+ * Path of the CA bundle for the certificates of registries. helm 3, which older bundles have, insists on TLS only when it is
+ * given a CA bundle: otherwise it falls back to plain HTTP if the registry, or an attacker in between, responds in plain HTTP.
  * @throws ChartError `charts-no-ca-bundle`
  */
 export async function findCaBundle(

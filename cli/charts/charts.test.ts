@@ -119,7 +119,7 @@ describe('planCharts()', () => {
 });
 
 describe('helmFailure()', () => {
-  // Final messages of helm 3.19, copied from real runs.
+  // Final messages of helm 3.19 and 4.3, copied from real runs.
   const cases = [
     { words: 'Error: context deadline exceeded', want: 'charts-timeout' },
     { words: 'Error: UPGRADE FAILED: timed out waiting for the condition', want: 'charts-timeout' },
@@ -149,6 +149,12 @@ describe('helmFailure()', () => {
       want: 'charts-invalid',
     },
     { words: 'Error: Chart.yaml file is missing', want: 'charts-invalid' },
+    {
+      words:
+        'Error: UPGRADE FAILED: hello/templates/x.yaml:1:5\n  executing "hello/templates/x.yaml" at <.Values.a.b>:\n    nil pointer evaluating interface {}.b',
+      want: 'charts-invalid',
+    },
+    { words: 'Error: UPGRADE FAILED: invalid chart apiVersion', want: 'charts-invalid' },
     { words: 'level=WARN msg=x\nError: admission webhook denied the request', want: 'charts-failed' },
   ];
   test.each(cases)('helmFailure() classifies $words as $want', ({ words, want }) => {
@@ -184,6 +190,9 @@ interface FakeRelease {
 
 /** A fake helm that records releases. A test can make it fail or leave a release pending. */
 class FakeHelm implements CommandRunner {
+  version = 'v4.3.2';
+  /** Per call, its flags for how helm applies objects and waits. */
+  readonly flags: string[] = [];
   readonly releases = new Map<string, FakeRelease>();
   readonly calls: string[] = [];
   /** The arguments of each installation that select the chart. */
@@ -197,8 +206,10 @@ class FakeHelm implements CommandRunner {
     if (command.argv[0] === 'pgrep')
       return { exitCode: this.elsewhere-- > 0 ? 0 : 1, stdout: '', stderr: '' };
     const [, verb = '', name = ''] = command.argv;
-    this.calls.push(`${verb} ${name}`);
     const answer = (stdout: string) => ({ exitCode: 0, stdout, stderr: '' });
+    if (verb === 'version') return answer(this.version);
+    this.calls.push(`${verb} ${name}`);
+    this.flags.push([verb, ...command.argv.filter((each) => /^--(wait|server-side)/.test(each))].join(' '));
     const key = `${after(command, '--namespace')}/${name}`;
     if (verb === 'uninstall') this.releases.delete(key);
     if (verb === 'rollback') this.#add(key, { status: 'deployed', values: '' });
@@ -367,6 +378,26 @@ describe('installCharts()', () => {
     expect(await install(remote.replace(', plainHttp: true', ''))).toMatchObject({ installed: [] });
     expect(await install(remote.replace('2.0.0', '2.0.1'))).toMatchObject({ installed: ['c'] });
   });
+
+  test.each([
+    {
+      version: 'v4.3.2',
+      want: ['rollback --server-side=false --wait=legacy', 'upgrade --server-side=false --wait=legacy'],
+      uninstalled: 'uninstall --wait=legacy',
+    },
+    { version: 'v3.22.0', want: ['rollback --wait', 'upgrade --wait'], uninstalled: 'uninstall --wait' },
+  ])(
+    'helm $version applies objects and waits in the way of Helm 3',
+    async ({ version, want, uninstalled }) => {
+      const { helm, install } = await start('  - {name: db, chart: ./db}\n');
+      helm.version = version;
+      helm.releases.set('default/db', { revision: 2, status: 'pending-upgrade', values: '' });
+      await install();
+      helm.releases.set('default/db', { revision: 1, status: 'pending-install', values: '' });
+      await install();
+      expect(helm.flags).toEqual([...want, uninstalled, want[1]]);
+    },
+  );
 
   test('resumes at the failed chart', async () => {
     const { helm, install } = await start(TWO);

@@ -20,9 +20,21 @@ export interface HelmOptions {
   readonly env: Readonly<Record<string, string>>;
 }
 
-/** Runs the helm program. Values are passed through standard input, so that arguments contain no secrets. */
+/** The flags with which both majors of helm apply objects and wait in the same way. */
+interface HelmFlags {
+  readonly apply: readonly string[];
+  readonly wait: string;
+}
+
+/**
+ * Runs the helm program: version 4, or version 3 from a bundle of an earlier release of this program. Both apply objects in the way of
+ * version 3. The default of version 4 is server-side apply, in which the API server refuses lists that repeat a name. Its wait includes
+ * custom resources, some of which never become ready. Values are passed through standard input, so that arguments contain no
+ * secrets.
+ */
 export class Helm {
   readonly #options: HelmOptions;
+  #flags: HelmFlags | undefined;
 
   constructor(options: HelmOptions) {
     this.#options = options;
@@ -41,12 +53,13 @@ export class Helm {
     signal: AbortSignal,
   ): Promise<void> {
     const { name, namespace, values, wait, timeoutSeconds } = chart;
-    const waiting = wait ? ['--wait', '--timeout', `${timeoutSeconds}s`] : [];
+    const flags = await this.#readFlags(signal);
+    const waiting = wait ? [flags.wait, '--timeout', `${timeoutSeconds}s`] : [];
     const args = ['upgrade', name, ...located, '--install', '--namespace', namespace, '--create-namespace'];
     const pairs = Object.entries(labels).map(([name, value]) => `${name}=${value}`);
     const recorded = ['--labels', pairs.join(','), '--history-max', '5', '--output', 'json'];
     // Without --reset-values, helm takes the values of the last revision if there are none now.
-    await this.#run([...args, '--reset-values', '--values', '-', ...recorded, ...waiting], {
+    await this.#run([...args, ...flags.apply, '--reset-values', '--values', '-', ...recorded, ...waiting], {
       input: JSON.stringify(values),
       timeoutMs: timeoutSeconds * 1000 + GRACE_MS,
       signal,
@@ -56,13 +69,15 @@ export class Helm {
   /** Deletes a release and its resources. @throws ExecError */
   async uninstall(release: Release, signal: AbortSignal): Promise<void> {
     const { name, namespace } = release;
-    const args = ['uninstall', name, '--namespace', namespace, '--ignore-not-found', '--wait'];
+    const { wait } = await this.#readFlags(signal);
+    const args = ['uninstall', name, '--namespace', namespace, '--ignore-not-found', wait];
     await this.#run(args, { timeoutMs: ANSWER_MS * 5, signal });
   }
 
   /** Rolls back to the last deployed revision, which unlocks a release with a pending upgrade. @throws ExecError */
   async rollback(release: Release, signal: AbortSignal): Promise<void> {
-    await this.#run(['rollback', release.name, '--namespace', release.namespace, '--wait'], {
+    const { apply, wait } = await this.#readFlags(signal);
+    await this.#run(['rollback', release.name, '--namespace', release.namespace, ...apply, wait], {
       timeoutMs: ANSWER_MS * 5,
       signal,
     });
@@ -85,10 +100,20 @@ export class Helm {
     }
   }
 
+  async #readFlags(signal: AbortSignal): Promise<HelmFlags> {
+    if (this.#flags !== undefined) return this.#flags;
+    const args = ['version', '--template', '{{.Version}}'];
+    const { stdout } = await this.#run(args, { timeoutMs: ANSWER_MS, signal });
+    this.#flags = /^v?3\./.test(stdout)
+      ? { apply: [], wait: '--wait' }
+      : { apply: ['--server-side=false'], wait: '--wait=legacy' };
+    return this.#flags;
+  }
+
   #run(
     args: readonly string[],
     options: { readonly input?: string; readonly timeoutMs: number; readonly signal: AbortSignal },
-  ): Promise<unknown> {
+  ): Promise<{ readonly stdout: string }> {
     return this.#options.commands.run({
       argv: [this.#options.binary, ...args, '--kubeconfig', this.#options.kubeconfig],
       env: this.#options.env,
@@ -106,7 +131,7 @@ const MESSAGES = [
   ],
   [
     'charts-invalid',
-    /template:|parse error|execution error|values don't meet the specifications|unable to build kubernetes objects|YAML parse|Chart.yaml|validation:|failed to load|not enough arguments/i,
+    /template:|executing "[^"]*" at <|parse error|execution error|values don't meet the specifications|unable to build kubernetes objects|YAML parse|Chart.yaml|validation:|failed to load|not enough arguments|chart (api)?version$/i,
   ],
 ] as const;
 
