@@ -97,13 +97,13 @@ describe('bundle outdated', () => {
     });
   });
 
-  test('says why a newer major is not used', async () => {
+  test('says why a newer release is not used', async () => {
     const { exit, text } = await run({
       'index/modules.json': index([]),
-      '/helm.sh/helm/v4/@v/list': 'v4.2.0',
+      '/github.com/flannel-io/flannel/@v/list': 'v0.28.9',
     });
     expect(exit).toBe('ok');
-    expect(text).toMatch(/^helm\.sh\/helm\/v3 v4\.2\.0 is not used: Helm 4 /m);
+    expect(text).toMatch(/^github\.com\/flannel-io\/flannel v0\.28\.9 is not used: Go modules /m);
   });
 });
 

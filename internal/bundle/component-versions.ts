@@ -30,7 +30,7 @@ const COMMON = {
   cniPlugins: 'v1.10.0',
   flannelCni: 'v0.9.1',
   flannel: 'v0.28.7',
-  helm: 'v3.22.0',
+  helm: 'v4.3.2',
   own: '0.1.0',
 } as const;
 
@@ -96,11 +96,6 @@ export interface HeldReleases {
 
 /** Newer releases that bundles do not use, by Go module. `cluster bundle outdated` shows the reasons. */
 export const HELD_RELEASES: Readonly<Record<string, HeldReleases>> = {
-  'helm.sh/helm/v3': {
-    ...{ from: 'v4', to: 'v4' },
-    reason:
-      'Helm 4 applies charts on the server by default, which refuses charts that repeat a name in a list, and has other rules for plugins and for --wait. It comes with a release that has tested updates of charts that Helm 3 installed.',
-  },
   'github.com/flannel-io/flannel': {
     ...{ from: 'v0.28.8', to: 'v0.28.10' },
     reason: 'Go modules that these releases need are missing in the public module proxy.',

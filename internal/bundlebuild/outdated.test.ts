@@ -1,5 +1,10 @@
 import { describe, expect, test } from '@jest/globals';
-import { DEFAULT_KUBERNETES_VERSION, KUBERNETES_VERSIONS, versionsFor } from '../bundle/index.ts';
+import {
+  DEFAULT_KUBERNETES_VERSION,
+  HELD_RELEASES,
+  KUBERNETES_VERSIONS,
+  versionsFor,
+} from '../bundle/index.ts';
 import type { HttpPort } from './download/http-port.ts';
 import { BundleBuildError } from './errors.ts';
 import { findOutdated } from './outdated.ts';
@@ -11,7 +16,7 @@ const { runc } = versionsFor(DEFAULT_KUBERNETES_VERSION);
 const [, minor = ''] = /^(v\d+\.\d+)\./.exec(runc) ?? [];
 
 /** Modules whose path ends with a major version; the next major of a module does not exist. */
-const WITH_MAJOR = /\/(helm|etcd\/\w+)\/v3\/@v|\/containerd\/v2\/@v/;
+const WITH_MAJOR = /\/helm\/v4\/@v|\/etcd\/\w+\/v3\/@v|\/containerd\/v2\/@v/;
 const isNextMajor = (url: string): boolean => /\/v\d+\/@v\/list$/.test(url) && !WITH_MAJOR.test(url);
 
 /** A server with these texts by URL; the list of every other module is empty. */
@@ -82,22 +87,21 @@ describe('findOutdated()', () => {
     });
   });
 
-  test('shows Helm 4 and the reason why Helm 3 stays, and finds a patch of Helm 3', async () => {
-    const four = { [`${PROXY}/helm.sh/helm/v4/@v/list`]: 'v4.2.0' };
-    const helmOf = async (texts: Readonly<Record<string, string>>) =>
-      (await find({ ...four, ...texts })).modules.find(({ module }) => module === 'helm.sh/helm/v3');
-    expect(await helmOf({})).toMatchObject({
-      ...{ newest: 'v4.2.0', update: undefined, heldBack: expect.stringMatching(/^Helm 4 /) as unknown },
-    });
-    expect(await helmOf({ [`${PROXY}/helm.sh/helm/v3/@v/list`]: 'v3.99.1' })).toMatchObject({
-      ...{ newest: 'v4.2.0', update: 'v3.99.1' },
-    });
+  test('shows a release that bundles do not use, with the reason, and finds the release after it', async () => {
+    const flannel = 'github.com/flannel-io/flannel';
+    const { from, to, reason } = HELD_RELEASES[flannel] ?? { from: '', to: '', reason: '' };
+    const findIn = async (releases: readonly string[]) => {
+      const { modules } = await find({ [`${PROXY}/${flannel}/@v/list`]: releases.join('\n') });
+      return modules.find(({ module }) => module === flannel);
+    };
+    expect(await findIn([from, to])).toMatchObject({ newest: to, update: undefined, heldBack: reason });
+    expect(await findIn([to, 'v99.0.0'])).toMatchObject({ newest: 'v99.0.0', update: 'v99.0.0' });
   });
 
   test('fails when the list of the next major cannot be read', async () => {
     const http: HttpPort = {
       get: (url) =>
-        /\/helm\/v4\//.test(url)
+        /\/helm\/v5\//.test(url)
           ? Promise.reject(
               new BundleBuildError('bundlebuild-download', 'HTTP 503', { details: { status: 503 } }),
             )

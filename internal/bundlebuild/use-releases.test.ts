@@ -16,7 +16,7 @@ const VERSIONS = versionsFor(DEFAULT_KUBERNETES_VERSION);
 const VERSION = { kubernetesVersion: VERSIONS.kubernetes };
 const RELEASES = pinnedReleases(VERSIONS, 'amd64');
 const KUBERNETES = `https://dl.k8s.io/${VERSIONS.kubernetes}/kubernetes-server-linux-amd64.tar.gz`;
-const HELM = `https://get.helm.sh/helm-${VERSIONS.helm}-linux-amd64.tar.gz`;
+const COREDNS = `https://github.com/coredns/coredns/releases/download/${VERSIONS.coredns}/coredns_${VERSIONS.coredns.slice(1)}_linux_amd64.tgz`;
 
 const opened: AsyncDisposable[] = [];
 afterEach(async () => {
@@ -43,11 +43,12 @@ describe('buildBundle() with released programs', () => {
       'github.com/flannel-io/flannel',
       'github.com/opencontainers/runc',
       'go.etcd.io/etcd/server/v3',
+      'helm.sh/helm/v4',
     ]);
     expect(place.sourceOf(released, 'kubelet')).toBe(place.at(KUBERNETES));
     expect(place.sourceOf(released, 'kube-proxy')).toBe(place.at(KUBERNETES));
     expect(place.lines()).toEqual([
-      "Using upstream's releases of kubernetes, cni-flannel, helm, coredns; building containerd, containerd-shim, runc, cni-plugins, etcd, flannel from source",
+      "Using upstream's releases of kubernetes, cni-flannel, coredns; building containerd, containerd-shim, runc, cni-plugins, etcd, helm, flannel from source",
     ]);
     expect(await readdir(join(place.context.cache, 'downloads'))).toEqual([]);
     expect(await readdir(join(place.context.cache, 'build'))).toEqual([]);
@@ -69,7 +70,7 @@ describe('buildBundle() with released programs', () => {
     place.serve(KUBERNETES, Buffer.from('another archive'));
     const built = await place.build();
     expect(place.sourceOf(built, 'kubelet')).toContain('k8s.io/kubernetes@');
-    expect(place.sourceOf(built, 'helm')).toBe(place.at(HELM));
+    expect(place.sourceOf(built, 'coredns')).toBe(place.at(COREDNS));
     const { hash = '' } = RELEASES.find(({ url }) => url === KUBERNETES) ?? {};
     expect(place.lines()).toEqual([
       expect.stringMatching(
@@ -94,9 +95,9 @@ describe('buildBundle() with released programs', () => {
 
   test('builds only the programs of a release that the server does not have', async () => {
     const place = await startPlace();
-    place.server.files.delete(new URL(place.at(HELM)).pathname);
+    place.server.files.delete(new URL(place.at(COREDNS)).pathname);
     const built = await place.build();
-    expect(place.sourceOf(built, 'helm')).toContain('helm.sh/helm');
+    expect(place.sourceOf(built, 'coredns')).toContain('github.com/coredns/coredns@');
     expect(place.sourceOf(built, 'kubelet')).toBe(place.at(KUBERNETES));
     expect(place.lines()).toEqual([expect.stringContaining('HTTP status 404')]);
   });
@@ -106,9 +107,10 @@ describe('buildBundle() with released programs', () => {
     const silent = { get: () => new Promise<never>(() => undefined) };
     const context = { ...place.context, ports: { ...place.context.ports, http: silent } };
     const building = buildBundle(context, { ...VERSION, releases: {} });
-    await settleUntil(() => place.fake.clock.sleeping === 3);
+    const hosts = new Set(RELEASES.map(({ url }) => new URL(url).host));
+    await settleUntil(() => place.fake.clock.sleeping === hosts.size);
     await place.fake.clock.advance(9_999);
-    expect(place.fake.clock.sleeping).toBe(3);
+    expect(place.fake.clock.sleeping).toBe(hosts.size);
     await place.fake.clock.advance(1);
     await building;
     expect(place.lines()).toEqual([expect.stringContaining('timed out')]);
@@ -146,7 +148,7 @@ describe('the pinned hashes', () => {
   test.each(['v1.35.4', 'v1.36.3', 'v1.37.2'])('cover all programs of Kubernetes %s', (version) => {
     for (const architecture of ['amd64', 'arm64'] as const) {
       const programs = pinnedReleases(versionsFor(version), architecture).flatMap(programsIn);
-      expect(programs).toEqual(expect.arrayContaining(['kubelet', 'kube-apiserver', 'helm', 'flannel']));
+      expect(programs).toEqual(expect.arrayContaining(['kubelet', 'kube-apiserver', 'flannel']));
     }
   });
 

@@ -6,8 +6,8 @@
  * - Kubernetes: the changelog of upstream, CHANGELOG/CHANGELOG-1.3x.md in the Go module k8s.io/kubernetes of a later version
  *   (here v1.38.0-beta.0), which the Go checksum database vouches for.
  * - All others: what upstream published, as at least two independent public repositories have pinned it (such as kubespray for the
- *   CNI plugins). For etcd v3.6.16 and v3.7.3, containerd v2.4.2, runc v1.5.3, CNI
- *   plugins v1.10.0 and CoreDNS on arm64, no two sources were found.
+ *   CNI plugins). For etcd v3.6.16 and v3.7.3, containerd v2.4.2, runc v1.5.3, CNI plugins v1.10.0, Helm v4.3.2 and
+ *   CoreDNS on arm64, no two sources were found.
  */
 export const RELEASE_HASHES: Readonly<Record<string, string>> = {
   'https://dl.k8s.io/v1.35.4/kubernetes-server-linux-amd64.tar.gz':
@@ -30,8 +30,4 @@ export const RELEASE_HASHES: Readonly<Record<string, string>> = {
     '2f08896df9d28ea0cd2294037e6d66e82f996b504e4901b791be8a3ae042029b',
   'https://github.com/coredns/coredns/releases/download/v1.14.6/coredns_1.14.6_linux_amd64.tgz':
     '4402578c8f7b95dac1d8258bfd13e7a9d30f70d7a53f396b02a6d6ca78d56152',
-  'https://get.helm.sh/helm-v3.22.0-linux-amd64.tar.gz':
-    '1e4ab49e429626cf6c6958d914248b78c9730803c2751b87627e171dc800e7bb',
-  'https://get.helm.sh/helm-v3.22.0-linux-arm64.tar.gz':
-    'f14e804dfee240f55525b667488fe9adca349e63e00c9af634c0beb1421ac310',
 };

@@ -96,9 +96,9 @@ function helm({ helm: version }: BundleVersions): GoModuleRecipe {
   return {
     ...PURE,
     id: 'helm',
-    from: modules(`helm.sh/helm/v3@${version}`),
-    programs: { helm: 'helm.sh/helm/v3/cmd/helm' },
-    ldflags: [stamp('helm.sh/helm/v3/internal/version.version', version)],
+    from: modules(`helm.sh/helm/v4@${version}`),
+    programs: { helm: 'helm.sh/helm/v4/cmd/helm' },
+    ldflags: [stamp('helm.sh/helm/v4/internal/version.version', version)],
   };
 }
 
