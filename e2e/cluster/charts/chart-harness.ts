@@ -58,7 +58,7 @@ export class ChartHarness {
   }
 
   async list(): Promise<readonly Release[]> {
-    return JSON.parse(await helm('list', '--all', '-A', '-o', 'json', ...this.#access())) as Release[];
+    return JSON.parse(await helm('list', '-A', '-o', 'json', ...this.#access())) as Release[];
   }
 
   /** Lines of "name revision", sorted. */

@@ -1,14 +1,16 @@
 import { once } from 'node:events';
-import { mkdir, readdir, readFile } from 'node:fs/promises';
+import { mkdir, readFile } from 'node:fs/promises';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { env } from 'node:process';
+import { DEFAULT_KUBERNETES_VERSION } from '../../../internal/bundle/index.ts';
+import { openBundleCache, type BuildContext } from '../../../internal/bundlebuild/index.ts';
 import { ExecaRunner } from '../../../internal/exec/index.ts';
+import { createBuildContext } from '../../build-context.ts';
 import { Registry } from '../harness/registry.ts';
 
-const CACHE = join(env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'cluster');
 const CHART = join(import.meta.dirname, '../../../cli/charts/hello');
 const SEARCH_PATH = env['PATH'] ?? '';
 
@@ -60,20 +62,37 @@ export class ChartSources implements AsyncDisposable {
   }
 }
 
-/** Runs the helm of the bundle from the CLI's cache. */
+/** Runs the helm of the bundle. */
 export async function helm(...args: readonly string[]): Promise<string> {
-  const bin = join(CACHE, 'bin');
-  const name = (await readdir(bin)).find((each) => /^helm-[0-9a-f]{16}$/.test(each));
-  if (name === undefined) throw new Error(`there is no helm in ${bin}`);
-  const commands = new ExecaRunner({ path: SEARCH_PATH });
   const { signal } = new AbortController();
+  const context = createBuildContext({ signal, say: () => undefined });
+  return runHelm(await helmOfBundle(context), args, signal);
+}
+
+/** Runs a helm program. */
+export async function runHelm(
+  program: string,
+  args: readonly string[],
+  signal: AbortSignal,
+  input?: string,
+): Promise<string> {
+  const commands = new ExecaRunner({ path: SEARCH_PATH });
   const { stdout } = await commands.run({
-    argv: [join(bin, name), ...args],
+    argv: [program, ...args],
     env: { PATH: SEARCH_PATH, HOME: homedir() },
+    ...(input !== undefined && { input }),
     timeoutMs: 60_000,
     signal,
   });
   return stdout;
+}
+
+/** The CLI keeps a copy of the helm of each bundle that it has used. */
+async function helmOfBundle(context: BuildContext): Promise<string> {
+  const { architecture } = context.machine;
+  const { components } = await openBundleCache(context).read(DEFAULT_KUBERNETES_VERSION, architecture);
+  const { sha256 = '' } = components.find(({ name }) => name === 'helm') ?? {};
+  return join(context.cache, 'bin', `helm-${sha256.slice(0, 16)}`);
 }
 
 /** An HTTP server for a directory that can delay the response for one path. */
