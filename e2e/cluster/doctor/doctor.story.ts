@@ -35,7 +35,8 @@ interface Finding {
 }
 interface Ending {
   readonly subject: string;
-  readonly endsMs: number;
+  /** ISO 8601. */
+  readonly ends: string;
   /** Only of a forecast from growth. */
   readonly figure?: string;
 }
@@ -145,7 +146,7 @@ await test('doctor names the cause of each fault first', async (story) => {
       return new Set(ended.map(({ code, subject }) => `${code} ${subject}`));
     };
     const times = [
-      ...new Set(endings.filter(({ figure }) => figure === undefined).map(({ endsMs }) => endsMs)),
+      ...new Set(endings.filter(({ figure }) => figure === undefined).map(({ ends }) => Date.parse(ends))),
     ];
     assert.ok(times.length > NODES.length, `only ${times.length} times`);
     for (const endsMs of times) {
