@@ -19,7 +19,7 @@ const RETURN_SECONDS = 60;
 await test('a worker that lived through the loss of all control planes keeps its pods in the restored cluster', async (story) => {
   await using bench = await createHarness();
   const cluster = new StoryCluster(bench, NAME);
-  await bench.must('mini', 'up', '--name', NAME, '--control-planes', '1', '--workers', '1', '--demo');
+  await bench.must('mini', 'up', '--name', NAME, '--control-planes', '1', '--workers', '2', '--demo');
   const workspace = await cluster.workspace();
   const directory = await mkdtemp(join(tmpdir(), 'cluster-kept-'));
   await using _directory = { [Symbol.asyncDispose]: () => rm(directory, { recursive: true, force: true }) };
@@ -43,7 +43,7 @@ await test('a worker that lived through the loss of all control planes keeps its
   assert.match(before, /hello-.*containerd:/);
   await must('backup', 'create', '--to', file);
 
-  // A machine that joins and is removed after the backup. Only the worker knows this when the workspace is lost too.
+  // After the backup, a machine joins and is removed, and a worker is removed. Only n2 knows this when the workspace is lost too.
   const local = await bench.cluster(NAME);
   const joinEndpoints = [`${await cluster.address('n1')}:9090`];
   const removed = await addMachine(bench, local, { name: 'n4', like: 'n2', joinEndpoints });
@@ -59,21 +59,23 @@ await test('a worker that lived through the loss of all control planes keeps its
     () => must('node', 'ls'),
     (text) => /^n4 /m.test(text),
   );
-  await cluster.cutPower('n4');
-  await must('node', 'remove', '--yes', 'n4', '--lost');
+  for (const gone of ['n4', 'n3']) {
+    await cluster.cutPower(gone);
+    await must('node', 'remove', '--yes', gone, '--lost');
+  }
   await eventually(
-    'the worker knows that the machine was removed',
+    'the worker knows that both machines were removed',
     KNOWN_SECONDS,
     () => cluster.sh('n2', 'cat /var/lib/cluster/membership/removals.json 2>/dev/null || true'),
-    (text) => text.includes(removed),
+    (text) => text.includes(removed) && text.includes('"n3"'),
   );
 
-  await addMachine(bench, local, { name: 'n3', like: 'n1', joinEndpoints: [] });
-  const fingerprint = await cluster.fingerprint('n3');
-  const at = ['--node', await cluster.address('n3'), '--fingerprint', fingerprint, '--yes'];
+  await addMachine(bench, local, { name: 'n5', like: 'n1', joinEndpoints: [] });
+  const fingerprint = await cluster.fingerprint('n5');
+  const at = ['--node', await cluster.address('n5'), '--fingerprint', fingerprint, '--yes'];
   at.push('--owner-key', ownerKey);
   await cluster.cutPower('n1');
-  const endpoint = `${await cluster.address('n3')}:9090`;
+  const endpoint = `${await cluster.address('n5')}:9090`;
   await reprovision(cluster, 'n2', (rest) => ({ ...rest, joinEndpoints: [endpoint] }));
   await copyFile(join(workspace, 'owner-key.pem'), ownerKey);
   for (const name of await readdir(workspace)) await rm(join(workspace, name), { recursive: true });
@@ -85,19 +87,19 @@ await test('a worker that lived through the loss of all control planes keeps its
         const { code, stderr } = await cli('restore', file, ...at, '--keep-worker', name);
         assert.equal(code, EXIT_USAGE, stderr);
         assert.match(stderr, /backup-worker-unknown/);
-        assert.match(stderr, /the workers in the backup are n2/);
+        assert.match(stderr, /the workers in the backup are n2, n3/);
       }
-      assert.equal(await cluster.sh('n3', 'ls /var/lib/cluster/init/request.json 2>/dev/null || true'), '');
+      assert.equal(await cluster.sh('n5', 'ls /var/lib/cluster/init/request.json 2>/dev/null || true'), '');
     },
   );
 
   await story.test('the worker returns to the restored cluster by itself', async (step) => {
-    const flags = [...at, '--keep-worker', 'n2'];
+    const flags = [...at, '--keep-worker', 'n2', '--keep-worker', 'n3'];
     const restored = await cliJson<{ epoch: number; keptWorkers: readonly string[] }>(
       bench,
       ...['--workspace', workspace, 'restore', file, ...flags],
     );
-    assert.deepEqual([restored.epoch, restored.keptWorkers], [2, ['n2']]);
+    assert.deepEqual([restored.epoch, restored.keptWorkers], [2, ['n2', 'n3']]);
     const from = performance.now();
     await eventually(
       'n2 reports to the restored cluster',
@@ -106,10 +108,33 @@ await test('a worker that lived through the loss of all control planes keeps its
       (text) => /^n2 +Healthy +Ready/m.test(text),
     );
     step.diagnostic(`n2 reported ${Math.round((performance.now() - from) / 1000)} s after the command`);
-    await cluster.allReady(['n2', 'n3'], RETURN_SECONDS, 'n3');
     const listed = await must('node', 'ls', '--removed');
     assert.match(listed, / n1 /);
-    assert.doesNotMatch(listed, / n2 /);
+    assert.doesNotMatch(listed, / n[23] /);
+  });
+
+  await story.test('the returned worker names the member that was removed after the backup', async () => {
+    const removals = async (): Promise<readonly { readonly cause: string }[]> => {
+      const { stdout } = await cli('doctor', '--output', 'json');
+      const last = stdout.trim().split('\n').at(-1) ?? '{}';
+      const { data } = JSON.parse(last) as { data?: { problems?: { code: string; cause: string }[] } };
+      return (data?.problems ?? []).filter(({ code }) => code === 'doctor-removal-unmerged');
+    };
+    const [problem] = await eventually(
+      'cluster doctor names the member',
+      KNOWN_SECONDS,
+      removals,
+      (found) => found.length > 0,
+    );
+    assert.equal(problem?.cause, 'n2 knows that n3 was removed before the restore');
+    await must('node', 'remove', '--yes', 'n3', '--lost');
+    await eventually(
+      'cluster doctor names it no more',
+      KNOWN_SECONDS,
+      removals,
+      (found) => found.length === 0,
+    );
+    await cluster.allReady(['n2', 'n5'], RETURN_SECONDS, 'n5');
   });
 
   await story.test(
@@ -135,18 +160,18 @@ await test('a worker that lived through the loss of all control planes keeps its
   );
 
   await story.test('its pods are the same, in the same containers', async () => {
-    const now = new Set((await podsOnWorker('n3')).split('\n'));
+    const now = new Set((await podsOnWorker('n5')).split('\n'));
     // CoreDNS of the lost machine may have been started on n2 as well.
     for (const pod of before.split('\n')) assert.ok(now.has(pod), `${pod} of ${[...now].join(', ')}`);
   });
 
   await story.test('its kubelet and kube-proxy follow the restored cluster', async () => {
     await cluster.sh(
-      'n3',
+      'n5',
       `kubectl -n ${namespace} expose deployment hello --name after --port 80 --target-port 8080 >/dev/null`,
     );
     const address = await cluster.sh(
-      'n3',
+      'n5',
       `kubectl -n ${namespace} get service after -o jsonpath='{.spec.clusterIP}'`,
     );
     await eventually(
