@@ -24,6 +24,9 @@ const OF_THE_HOST: readonly string[] = [
   'doctor-disk-space',
 ];
 
+/** The unit on a machine that keeps a process stopped. */
+const STOPPER = 'story-stopper';
+
 /** The fields of the result that this story reads. */
 interface Finding {
   readonly code: string;
@@ -162,7 +165,10 @@ await test('doctor names the cause of each fault first', async (story) => {
     for (const { name, notAfterMs } of certificates) {
       /** Whether OpenSSL on the machine finds that the file has expired when its clock is a minute before or after that. */
       const isExpired = async (minutes: number): Promise<boolean> => {
-        const script = `openssl x509 -in ${name} -noout -checkend $(( ${Math.floor(notAfterMs / 1000)} + ${minutes * 60} - $(date +%s) ))`;
+        const pem = name.endsWith('.conf')
+          ? `sed -n 's/.*client-certificate-data: //p' ${name} | base64 -d`
+          : `cat ${name}`;
+        const script = `${pem} | openssl x509 -noout -checkend $(( ${Math.floor(notAfterMs / 1000)} + ${minutes * 60} - $(date +%s) ))`;
         return (await cluster.try('n1', 'sh', '-c', script)).code !== 0;
       };
       assert.deepEqual([await isExpired(-1), await isExpired(1)], [false, true], name);
@@ -232,16 +238,14 @@ await test('doctor names the cause of each fault first', async (story) => {
     ['cluster-etcd-kubernetes', 'Kubernetes etcd of n3'],
   ] as const)
     await story.test(`a stopped member: ${subject}`, async (step) => {
-      const pid = await cluster.pidOf('n3', unit);
-      await whileStopped(cluster, { node: 'n3', pid }, () =>
+      await whileStoppedAgain(cluster, { node: 'n3', unit }, () =>
         doctor.names(step, { code: 'doctor-etcd-member', node: 'n3', subject }),
       );
       await doctor.untilGood(step);
     });
 
   await story.test('a support bundle has the logs of a node whose etcd is stopped', async (step) => {
-    const pid = await cluster.pidOf('n3', 'cluster-etcd-state');
-    await whileStopped(cluster, { node: 'n3', pid }, () => hasLogs(step, 'n3'));
+    await whileStoppedAgain(cluster, { node: 'n3', unit: 'cluster-etcd-state' }, () => hasLogs(step, 'n3'));
     await doctor.untilGood(step);
   });
 
@@ -380,6 +384,29 @@ async function whileStopped(
     await work();
   } finally {
     await cluster.try(node, 'kill', '-CONT', pid); // the kubelet or systemd may have killed it meanwhile
+  }
+}
+
+/** Stops the main process of a unit again each time that the agent has replaced it, as it does with hung services within seconds. */
+async function whileStoppedAgain(
+  cluster: StoryCluster,
+  { node, unit }: { readonly node: string; readonly unit: string },
+  work: () => Promise<unknown>,
+): Promise<void> {
+  const script = `/run/${STOPPER}.sh`;
+  // In a file, because systemd would replace "$pid". While the service starts it has no process, and 0 would stop the loop itself.
+  const loop = `while :; do pid=$(systemctl show --property MainPID --value ${unit}); [ "$pid" = 0 ] || kill -STOP "$pid"; sleep 0.2; done`;
+  await cluster.sh(
+    node,
+    `cat > ${script} <<'END'\n${loop}\nEND\nsystemd-run --quiet --collect --unit=${STOPPER} sh ${script}`,
+  );
+  try {
+    await work();
+  } finally {
+    await cluster.sh(
+      node,
+      `systemctl stop ${STOPPER}; kill -CONT $(systemctl show --property MainPID --value ${unit}) || true`,
+    );
   }
 }
 
