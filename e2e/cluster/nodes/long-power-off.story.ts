@@ -102,9 +102,9 @@ await test('a cluster that was off until all certificates expired recovers by it
 /** The time at which something ends, from the output of `cluster doctor --at … --output json`. */
 function endOf(stdout: string, subject: string): number {
   const { data } = JSON.parse(stdout.trim().split('\n').at(-1) ?? '{}') as {
-    readonly data?: { readonly endings: readonly { readonly subject: string; readonly endsMs: number }[] };
+    readonly data?: { readonly endings: readonly { readonly subject: string; readonly ends: string }[] };
   };
   const ending = data?.endings.find((each) => each.subject === subject);
   assert.ok(ending, `${subject}: ${stdout}`);
-  return ending.endsMs;
+  return Date.parse(ending.ends);
 }
