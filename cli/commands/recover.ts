@@ -20,8 +20,8 @@ const STEPS = `
 If most control planes are lost for good and one or more survive:
   1. Shut down every control plane that you will not use.
   2. On a survivor, as root: cluster recover quorum --dry-run
-     It shows what would be lost. If another survivor has newer data, use that one:
-     this one refuses, and names it. The agent must run (systemctl start bootstrapper).
+     It shows what would be lost. If another survivor has newer data, it refuses
+     and names that one. It needs the agent (systemctl start bootstrapper).
   3. There: cluster recover quorum --confirm CLUSTER-NAME
   4. At the workstation, for each lost control plane:
      cluster node remove NODE --lost
