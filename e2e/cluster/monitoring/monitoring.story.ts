@@ -26,23 +26,25 @@ const OF_THE_HOST: readonly string[] = [
   'ClusterDiskSpace',
   'ClusterDiskInodes',
 ];
-/** Metrics that exist only while something fails, or once backups are scheduled. */
+/** Metrics that exist only while something fails, once backups are scheduled, or after a day of measurements. */
 const NOT_ALWAYS: readonly string[] = [
   'cluster_agent_runnable_failing',
   'cluster_backup_copies_failing',
   'cluster_backup_newest_proved_timestamp_seconds',
   'cluster_backup_period_seconds',
   'cluster_backup_schedule_end_timestamp_seconds',
+  'cluster_filesystem_growth_bytes_per_second',
 ];
 /**
  * Checks whose metric expression has no time series in this story: only while something fails, after backups are
- * scheduled, or in a large database.
+ * scheduled, after a day of measurements, or in a large database.
  */
 const WITHOUT_FIGURE: readonly string[] = [
   'doctor-agent',
   'doctor-backup',
   'doctor-backup-copies',
   'doctor-backup-schedule',
+  'doctor-disk-growth',
   'doctor-etcd-unused',
   'doctor-node-error',
 ];
