@@ -1,8 +1,5 @@
-import { spawn, type ChildProcess } from 'node:child_process';
 import { createPrivateKey, createPublicKey } from 'node:crypto';
-import { once } from 'node:events';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { request, type RequestOptions } from 'node:https';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { DiskFiles, type FilePort } from '../../../internal/file/index.ts';
@@ -12,19 +9,17 @@ import {
   KeyCertificateSigner,
   pubKeyDerOf,
 } from '../../../internal/pki/index.ts';
-import { findFreePort, programOfBundle, TestEtcd, untilServing } from '../../../internal/testing/index.ts';
+import type { TlsIdentity } from '../../../internal/rpc/index.ts';
+import { TestApiServer, TestEtcd, untilServing, type ApiRequest } from '../../../internal/testing/index.ts';
 import { buildKubeadmConfig } from '../kubeadm/kubeadm-config.ts';
 import { PATHS, type KubernetesSettings } from '../settings.ts';
 import { writeAdmissionConfig } from './admission-config.ts';
 import { writeAuditPolicy } from './audit-policy.ts';
 import { writeAuthenticationConfig } from './authentication-config.ts';
 
-const READY_MS = 90_000;
 const NAMESPACE = '/api/v1/namespaces/default';
 /** What a kubelet requests. Only requests for this time may be extended. */
 const KUBELET_TOKEN_SECONDS = 3607;
-/** How often a test looks whether something that it waits for has happened. */
-export const POLL_MS = 200;
 /** Arguments whose files these machines do not have. */
 const LEFT_OUT = ['authorization-config', 'encryption-provider-config', 'kubelet-certificate-authority'];
 /** Limits that a test reaches: a file of the audit log has at least 1 MB. The unit tests have those of clusters. */
@@ -32,17 +27,7 @@ const SMALLER: Readonly<Record<string, string>> = { 'audit-log-maxsize': '1', 'a
 /** Events of a namespace that are accepted at once, if they are limited. */
 export const EVENTS = 20;
 
-interface Answer {
-  readonly status: number;
-  readonly body: string;
-}
-interface Administrator {
-  readonly cert: string;
-  readonly key: string;
-}
-interface CallOptions extends RequestOptions {
-  readonly object?: object;
-}
+type Answer = Awaited<ReturnType<TestApiServer['ask']>>;
 
 /**
  * A control plane of which the API server and its etcd are real, and nothing else is there. The API server has the arguments and files that the
@@ -51,30 +36,17 @@ interface CallOptions extends RequestOptions {
 export class FakeControlPlane implements AsyncDisposable {
   readonly #directory: string;
   readonly #etcd: TestEtcd;
-  readonly #port: number;
-  readonly #process: ChildProcess;
-  readonly #admin: Administrator;
-  #output = '';
+  readonly #api: TestApiServer;
+  readonly #admin: TlsIdentity;
 
   private constructor(
     directory: string,
-    parts: {
-      readonly etcd: TestEtcd;
-      readonly port: number;
-      readonly process: ChildProcess;
-      readonly admin: Administrator;
-    },
+    parts: { readonly etcd: TestEtcd; readonly api: TestApiServer; readonly admin: TlsIdentity },
   ) {
     this.#directory = directory;
     this.#etcd = parts.etcd;
-    this.#port = parts.port;
-    this.#process = parts.process;
+    this.#api = parts.api;
     this.#admin = parts.admin;
-    for (const stream of [parts.process.stdout, parts.process.stderr])
-      stream?.on(
-        'data',
-        (part: Buffer) => (this.#output = (this.#output + part.toString('utf8')).slice(-20_000)),
-      );
   }
 
   /** Starts both and waits until the API server is ready. */
@@ -83,15 +55,12 @@ export class FakeControlPlane implements AsyncDisposable {
     const etcd = await TestEtcd.create();
     const member = await etcd.startMember('one');
     await untilServing(await etcd.connect('root', member.endpoint));
-    const client = await etcd.clientFiles('apiserver');
+    const api = await TestApiServer.create(directory, etcd, member.endpoint);
     const caKey = generateKeyPem();
     const caPem = await createCaCertPem({ commonName: 'kubernetes', keyPem: caKey, nowMs: Date.now() });
     const ca = new KeyCertificateSigner({ caPem, keyPem: caKey, nowMs: () => Date.now() });
     const tokenKey = createPrivateKey(generateKeyPem().reveal());
     const files = {
-      'etcd-ca.crt': client.caPem,
-      'client.crt': client.certPem,
-      'client.key': client.keyPem.reveal(),
       'ca.crt': caPem,
       'sa.key': tokenKey.export({ type: 'sec1', format: 'pem' }).toString(),
       'sa.pub': createPublicKey(tokenKey).export({ type: 'spki', format: 'pem' }).toString(),
@@ -103,23 +72,12 @@ export class FakeControlPlane implements AsyncDisposable {
     await allowFewEvents(directory);
     await writeAuthenticationConfig(disk, settings);
     await writeAuditPolicy(disk);
-    const port = await findFreePort();
-    const process = spawn(
-      await programOfBundle('kube-apiserver', directory),
-      flagsFor(settings, { directory, port, etcdEndpoint: member.endpoint }),
-      { stdio: ['ignore', 'pipe', 'pipe'] },
-    );
-    const admin = await administrator(ca);
-    const controlPlane = new FakeControlPlane(directory, { etcd, port, process, admin });
-    await controlPlane.#untilReady();
-    return controlPlane;
+    await api.start(flagsFor(settings, directory));
+    return new FakeControlPlane(directory, { etcd, api, admin: await administrator(ca) });
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    if (this.#process.exitCode === null) {
-      this.#process.kill('SIGKILL');
-      await once(this.#process, 'exit');
-    }
+    await this.#api[Symbol.asyncDispose]();
     await this.#etcd[Symbol.asyncDispose]();
     await rm(this.#directory, { recursive: true });
   }
@@ -130,40 +88,18 @@ export class FakeControlPlane implements AsyncDisposable {
   }
 
   /** A request without credentials, unless the options have some. */
-  async call(path: string, options: CallOptions = {}): Promise<Answer> {
-    const { promise, resolve, reject } = Promise.withResolvers<Answer>();
-    const { object, ...more } = options;
-    const to = { host: '127.0.0.1', port: this.#port, path, agent: false, rejectUnauthorized: false };
-    const headers = { 'content-type': 'application/json' };
-    const sent = request({ ...to, headers, ...more }, (response) => {
-      let body = '';
-      response.on('data', (part: Buffer) => (body += part.toString('utf8')));
-      response.on('end', () => resolve({ status: response.statusCode ?? 0, body }));
-    });
-    sent.on('error', reject);
-    sent.end(object === undefined ? undefined : JSON.stringify(object));
-    return promise;
+  ask(path: string, options?: ApiRequest): Promise<Answer> {
+    return this.#api.ask(path, options);
   }
 
   /** Reads an object as an administrator. */
   get(path: string): Promise<Answer> {
-    return this.call(path, this.#admin);
+    return this.ask(path, { identity: this.#admin });
   }
 
   /** Creates an object as an administrator. */
-  create(path: string, object: object): Promise<Answer> {
-    return this.call(path, { ...this.#admin, method: 'POST', object });
-  }
-
-  async #untilReady(): Promise<void> {
-    const endMs = Date.now() + READY_MS;
-    for (;;) {
-      if (this.#process.exitCode !== null) throw new Error(`the API server has ended: ${this.#output}`);
-      const { status } = await this.call('/readyz').catch(() => ({ status: 0 }));
-      if (status === 200) return;
-      if (Date.now() > endMs) throw new Error(`the API server is not ready: ${this.#output}`);
-      await new Promise((resolve) => setTimeout(resolve, POLL_MS));
-    }
+  create(path: string, body: object): Promise<Answer> {
+    return this.ask(path, { identity: this.#admin, body });
   }
 }
 
@@ -197,11 +133,7 @@ async function allowFewEvents(directory: string): Promise<void> {
   await writeFile(path, JSON.stringify({ ...rest, plugins }));
 }
 
-function flagsFor(
-  settings: KubernetesSettings,
-  to: { readonly directory: string; readonly port: number; readonly etcdEndpoint: string },
-): string[] {
-  const { directory, port, etcdEndpoint } = to;
+function flagsFor(settings: KubernetesSettings, directory: string): string[] {
   const at = (name: string): string => join(directory, name);
   const etcdFiles = { endpoint: '', caFile: '', certFile: '', keyFile: '' };
   const [, cluster = ''] = buildKubeadmConfig(settings, etcdFiles).split('\n---\n');
@@ -209,20 +141,12 @@ function flagsFor(
     readonly apiServer: { readonly extraArgs: readonly { readonly name: string; readonly value: string }[] };
   };
   return [
-    `--etcd-servers=https://${etcdEndpoint}`,
-    `--etcd-cafile=${at('etcd-ca.crt')}`,
-    `--etcd-certfile=${at('client.crt')}`,
-    `--etcd-keyfile=${at('client.key')}`,
     `--client-ca-file=${at('ca.crt')}`,
     '--allow-privileged=true', // as kubeadm sets it
     '--authorization-mode=RBAC',
-    '--bind-address=127.0.0.1',
-    `--secure-port=${port}`,
-    `--cert-dir=${at('serving')}`,
     '--service-account-issuer=https://kubernetes.default.svc.cluster.local',
     `--service-account-key-file=${at('sa.pub')}`,
     `--service-account-signing-key-file=${at('sa.key')}`,
-    '--service-cluster-ip-range=10.96.0.0/16',
     ...own.extraArgs
       .filter(({ name }) => !LEFT_OUT.some((each) => name.startsWith(each)))
       .map(({ name, value }) => ({ name, value: SMALLER[name] ?? value }))
@@ -232,7 +156,7 @@ function flagsFor(
   ];
 }
 
-async function administrator(ca: KeyCertificateSigner): Promise<Administrator> {
+async function administrator(ca: KeyCertificateSigner): Promise<TlsIdentity> {
   const keyPem = generateKeyPem();
   const leaf = {
     commonName: 'admin',
@@ -240,8 +164,7 @@ async function administrator(ca: KeyCertificateSigner): Promise<Administrator> {
     usages: ['client'],
     names: [],
   } as const;
-  const cert = await ca.issue({ ...leaf, validDays: 1, pubKeyDer: pubKeyDerOf(keyPem) });
-  return { cert, key: keyPem.reveal() };
+  return { keyPem, certPem: await ca.issue({ ...leaf, validDays: 1, pubKeyDer: pubKeyDerOf(keyPem) }) };
 }
 
 /** Creates a pod in the namespace `default`, which no kubelet ever runs. */
@@ -258,15 +181,15 @@ export async function createPod(
 /** The lifetime, in seconds, of a token that the API server gives to a pod, if it is requested as a kubelet does. */
 export async function lifetimeOfToken(apiServer: Pick<FakeControlPlane, 'create'>): Promise<number> {
   const pod = { name: 'with-token', privileged: false };
-  const { body } = await createPod(apiServer, pod);
-  const { metadata } = JSON.parse(body) as { readonly metadata: { readonly uid: string } };
+  const { text } = await createPod(apiServer, pod);
+  const { metadata } = JSON.parse(text) as { readonly metadata: { readonly uid: string } };
   const boundObjectRef = { kind: 'Pod', apiVersion: 'v1', name: pod.name, uid: metadata.uid };
   const requested = await apiServer.create(`${NAMESPACE}/serviceaccounts/default/token`, {
     apiVersion: 'authentication.k8s.io/v1',
     kind: 'TokenRequest',
     spec: { boundObjectRef, expirationSeconds: KUBELET_TOKEN_SECONDS },
   });
-  const { status } = JSON.parse(requested.body) as { readonly status: { readonly token: string } };
+  const { status } = JSON.parse(requested.text) as { readonly status: { readonly token: string } };
   const [, claims = ''] = status.token.split('.');
   const { iat, exp } = JSON.parse(Buffer.from(claims, 'base64url').toString('utf8')) as {
     readonly iat: number;

@@ -3,15 +3,9 @@ import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DEFAULT_HARDENING, extraArgumentsSchema } from '../../../internal/config/index.ts';
 import { settings } from '../fake-machine.ts';
-import {
-  createEvents,
-  createPod,
-  EVENTS,
-  FakeControlPlane,
-  lifetimeOfToken,
-  POLL_MS,
-} from './fake-control-plane.ts';
+import { createEvents, createPod, EVENTS, FakeControlPlane, lifetimeOfToken } from './fake-control-plane.ts';
 
+const POLL_MS = 200;
 const BODY = 'c2VjcmV0LWJvZHktb2YtdGhlLXRlc3Q=';
 const hardened = {
   ...settings,
@@ -45,7 +39,7 @@ afterAll(() => apiServer[Symbol.asyncDispose](), 30_000);
 
 describe('an API server with the hardening of a new cluster', () => {
   test.each(['/healthz', '/livez', '/readyz'])('answers %s without credentials', async (path) => {
-    expect((await apiServer.call(path)).status).toBe(200);
+    expect((await apiServer.ask(path)).status).toBe(200);
   });
 
   test.each([
@@ -57,21 +51,21 @@ describe('an API server with the hardening of a new cluster', () => {
     '/openid/v1/jwks',
     '/api/v1/namespaces',
   ])('answers %s without credentials with 401', async (path) => {
-    expect((await apiServer.call(path)).status).toBe(401);
+    expect((await apiServer.ask(path)).status).toBe(401);
   });
 
   test('refuses a Service with external IPs, even of an administrator', async () => {
     const spec = { externalIPs: ['192.0.2.1'], ports: [{ port: 80 }] };
-    const { status, body } = await apiServer.create('/api/v1/namespaces/default/services', {
+    const { status, text } = await apiServer.create('/api/v1/namespaces/default/services', {
       metadata: { name: 'taken' },
       spec,
     });
-    expect([status, body]).toEqual([403, expect.stringContaining('external IPs')]);
+    expect([status, text]).toEqual([403, expect.stringContaining('external IPs')]);
   });
 
   test('refuses a privileged pod, even of an administrator', async () => {
-    const { status, body } = await createPod(apiServer, { name: 'privileged', privileged: true });
-    expect([status, body]).toEqual([403, expect.stringContaining('violates PodSecurity')]);
+    const { status, text } = await createPod(apiServer, { name: 'privileged', privileged: true });
+    expect([status, text]).toEqual([403, expect.stringContaining('violates PodSecurity')]);
   });
 
   test('gives a pod a token for an hour', async () => {
@@ -87,7 +81,7 @@ describe('an API server with the hardening of a new cluster', () => {
         spec: { type: 'NodePort', ports: [{ port: 80, nodePort }] },
       });
     expect((await service(20_500)).status).toBe(201);
-    expect((await service(30_500)).body).toContain('20000-20999');
+    expect((await service(30_500)).text).toContain('20000-20999');
     expect((await apiServer.get('/apis/resource.k8s.io/v1beta2')).status).toBe(200);
   });
 
@@ -98,14 +92,14 @@ describe('an API server with the hardening of a new cluster', () => {
       options: { maxVersion: 'TLSv1.2', ciphers: 'ECDHE-RSA-AES128-SHA:@SECLEVEL=0' },
     },
   ] as const)('refuses $name', async ({ options }) => {
-    await expect(apiServer.call('/readyz', options)).rejects.toThrow(
+    await expect(apiServer.ask('/readyz', options)).rejects.toThrow(
       /alert|EPROTO|ECONNRESET|protocol|handshake/i,
     );
   });
 
   test('accepts TLS 1.2 with forward secrecy and authenticated encryption', async () => {
     const options = { maxVersion: 'TLSv1.2', ciphers: 'ECDHE-RSA-AES128-GCM-SHA256' } as const;
-    expect((await apiServer.call('/readyz', options)).status).toBe(200);
+    expect((await apiServer.ask('/readyz', options)).status).toBe(200);
   });
 
   test('logs who wrote a Secret and changed a role, with the role but without the Secret', async () => {

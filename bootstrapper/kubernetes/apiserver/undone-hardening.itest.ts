@@ -27,8 +27,8 @@ afterAll(() => apiServer[Symbol.asyncDispose](), 30_000);
 /** What the settings in docs/hardening.json undo, at a real API server. */
 describe('an API server whose hardening is undone, as with kubeadm', () => {
   test('answers a request without credentials', async () => {
-    expect((await apiServer.call('/version')).status).toBe(200);
-    expect((await apiServer.call('/api/v1/namespaces')).status).toBe(403);
+    expect((await apiServer.ask('/version')).status).toBe(200);
+    expect((await apiServer.ask('/api/v1/namespaces')).status).toBe(403);
   });
 
   test('creates a Service with external IPs', async () => {
@@ -39,7 +39,7 @@ describe('an API server whose hardening is undone, as with kubeadm', () => {
 
   test('accepts TLS 1.2 without authenticated encryption', async () => {
     const options = { maxVersion: 'TLSv1.2', ciphers: 'ECDHE-RSA-AES128-SHA:@SECLEVEL=0' } as const;
-    expect((await apiServer.call('/readyz', options)).status).toBe(200);
+    expect((await apiServer.ask('/readyz', options)).status).toBe(200);
   });
 
   test('does not limit events', async () => {

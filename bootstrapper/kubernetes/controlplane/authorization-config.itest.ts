@@ -1,9 +1,8 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { spawn, type ChildProcess } from 'node:child_process';
 import { createPrivateKey } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { createServer, request, type Server } from 'node:https';
+import { createServer, type Server } from 'node:https';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import type { AddressInfo } from 'node:net';
@@ -25,7 +24,7 @@ import {
 import { KubeClient, reviewKubelet } from '../../../internal/kube/index.ts';
 import type { TlsIdentity } from '../../../internal/rpc/index.ts';
 import { Secret } from '../../../internal/secret/index.ts';
-import { findFreePort, programOfBundle, TestEtcd, untilServing } from '../../../internal/testing/index.ts';
+import { TestApiServer, TestEtcd, untilServing } from '../../../internal/testing/index.ts';
 import {
   createTestCredential,
   ENDPOINT_RULES,
@@ -39,7 +38,6 @@ import { writeAuthorizationConfig } from './authorization-config.ts';
 import { PATHS } from '../settings.ts';
 
 const nowMs = (): number => Date.now();
-const READY_MS = 90_000;
 const POLL_MS = 200;
 
 interface Review {
@@ -48,15 +46,13 @@ interface Review {
 
 let directory: string;
 let etcd: TestEtcd;
-let apiServer: ChildProcess;
-let apiPort: number;
+let apiServer: TestApiServer;
 let kubernetesCa: Authority;
 let frontProxyCa: Authority;
 let serviceAccountKey: Secret<string>;
 let membership: Server;
 const asked: Review['spec'][] = [];
 const removed = new Set<string>();
-let output = '';
 
 /** Starts a real API server of the bundle and a real etcd, with the configuration of a control plane. */
 beforeAll(async () => {
@@ -68,59 +64,41 @@ beforeAll(async () => {
   frontProxyCa = await authority('front-proxy-ca');
   const clusterCa = await authority('cluster');
   const { tls, nodeId } = await nodeIdentity(clusterCa);
-  const client = await etcd.clientFiles('apiserver');
+  apiServer = await TestApiServer.create(directory, etcd, member.endpoint);
+  const { caPem: callersCaPem } = await etcd.clientFiles('apiserver');
   serviceAccountKey = new Secret(
     createPrivateKey(generateKeyPem().reveal()).export({ type: 'sec1', format: 'pem' }).toString(),
   );
   const files = {
-    'etcd-ca.crt': client.caPem,
-    'client.crt': client.certPem,
-    'client.key': client.keyPem.reveal(),
     'ca.crt': kubernetesCa.caPem,
     'front-proxy-ca.crt': frontProxyCa.caPem,
     'sa.key': serviceAccountKey.reveal(),
   };
   for (const [name, text] of Object.entries(files))
     await writeFile(join(directory, name), text, { mode: 0o600 });
-  membership = await serveMembership(tls, client.caPem);
+  membership = await serveMembership(tls, callersCaPem);
   await writeAuthorizationConfig(relocated(), {
     nodeId,
     clusterCaPem: clusterCa.caPem,
     port: (membership.address() as AddressInfo).port,
-    client: { certFile: join(directory, 'client.crt'), keyFile: join(directory, 'client.key') },
+    client: { certFile: join(directory, 'etcd.crt'), keyFile: join(directory, 'etcd.key') },
   });
-  apiPort = await findFreePort();
-  apiServer = spawn(await programOfBundle('kube-apiserver', directory), flags(member.endpoint), {
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
-  for (const stream of [apiServer.stdout, apiServer.stderr])
-    stream?.on('data', (part: Buffer) => (output = (output + part.toString('utf8')).slice(-20_000)));
-  await untilReady();
+  await apiServer.start(flags());
 }, 150_000);
 
 afterAll(async () => {
-  if (apiServer.exitCode === null) {
-    apiServer.kill('SIGKILL');
-    await once(apiServer, 'exit');
-  }
+  await apiServer[Symbol.asyncDispose]();
   membership.close();
   membership.closeAllConnections();
   await etcd[Symbol.asyncDispose]();
   await rm(directory, { recursive: true });
 }, 30_000);
 
-function flags(etcdEndpoint: string): string[] {
+function flags(): string[] {
   const at = (name: string): string => join(directory, name);
   return [
-    `--etcd-servers=https://${etcdEndpoint}`,
-    `--etcd-cafile=${at('etcd-ca.crt')}`,
-    `--etcd-certfile=${at('client.crt')}`,
-    `--etcd-keyfile=${at('client.key')}`,
     `--client-ca-file=${at('ca.crt')}`,
     `--authorization-config=${at('config.json')}`,
-    '--bind-address=127.0.0.1',
-    `--secure-port=${apiPort}`,
-    `--cert-dir=${at('serving')}`,
     // The same flags that kubeadm sets.
     `--requestheader-client-ca-file=${at('front-proxy-ca.crt')}`,
     '--requestheader-allowed-names=front-proxy-client',
@@ -130,7 +108,6 @@ function flags(etcdEndpoint: string): string[] {
     '--service-account-issuer=https://kubernetes.default.svc.cluster.local',
     `--service-account-key-file=${at('sa.key')}`,
     `--service-account-signing-key-file=${at('sa.key')}`,
-    '--service-cluster-ip-range=10.96.0.0/16',
   ];
 }
 
@@ -213,26 +190,7 @@ const kubelet = (name: string, userId: string): Promise<TlsIdentity> =>
   clientOf({ commonName: `system:node:${name}`, organization: 'system:nodes', userId });
 
 async function get(path: string, identity?: TlsIdentity): Promise<number> {
-  const { promise, resolve, reject } = Promise.withResolvers<number>();
-  const credentials = identity === undefined ? {} : { cert: identity.certPem, key: identity.keyPem.reveal() };
-  const options = { host: '127.0.0.1', port: apiPort, path, agent: false, rejectUnauthorized: false };
-  request({ ...options, ...credentials }, (response) => {
-    response.resume();
-    response.on('end', () => resolve(response.statusCode ?? 0));
-  })
-    .on('error', reject)
-    .end();
-  return promise;
-}
-
-async function untilReady(): Promise<void> {
-  const endMs = nowMs() + READY_MS;
-  for (;;) {
-    if (apiServer.exitCode !== null) throw new Error(`the API server has ended: ${output}`);
-    if ((await get('/readyz').catch(() => 0)) === 200) return;
-    if (nowMs() > endMs) throw new Error(`the API server is not ready: ${output}`);
-    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
-  }
+  return (await apiServer.ask(path, { identity })).status;
 }
 
 test('an API server calls the membership webhook only for kubelets, operators and viewers, and sends their ids', async () => {
@@ -279,7 +237,7 @@ test('a removed node is refused within 10 s, and a new node of the same name is 
 /** Gives the group of owners all rights, as kubeadm does, and returns the certificate of an owner. */
 async function ownerOf(userId: string): Promise<TlsIdentity> {
   const admin = await clientOf({ commonName: 'admin', organization: 'system:masters' });
-  const server = `https://127.0.0.1:${apiPort}`;
+  const server = `https://127.0.0.1:${apiServer.port}`;
   const caPem = await readFile(join(directory, 'serving/apiserver.crt'), 'utf8');
   using client = new KubeClient({ server, caPem, ...admin }, { clock: new SystemClock() });
   const api = 'rbac.authorization.k8s.io';
@@ -306,7 +264,7 @@ test('the kubeconfig of a removed owner is refused within 10 s', async () => {
 
 test('an administrator can run a SubjectAccessReview for a kubelet at each API server', async () => {
   const admin = await clientOf({ commonName: 'admin', organization: 'system:masters' });
-  const server = `https://127.0.0.1:${apiPort}`;
+  const server = `https://127.0.0.1:${apiServer.port}`;
   const caPem = await readFile(join(directory, 'serving/apiserver.crt'), 'utf8');
   using client = new KubeClient({ server, caPem, ...admin }, { clock: new SystemClock() });
   const { signal } = new AbortController();
@@ -334,7 +292,7 @@ async function present(
   if (typeof credential === 'string') throw new Error(credential);
   const serverCaPem = await readFile(join(directory, 'serving/apiserver.crt'), 'utf8');
   const { signal } = new AbortController();
-  const target = { address: `127.0.0.1:${apiPort}`, path: `/api/v1/nodes/${nodeId}`, serverCaPem };
+  const target = { address: `127.0.0.1:${apiServer.port}`, path: `/api/v1/nodes/${nodeId}`, serverCaPem };
   const options = { clusterId: 'c0ffee', clock: new SystemClock(), signal };
   return judgeAnswer(
     ENDPOINT_RULES['api-server'],
@@ -371,7 +329,7 @@ test('an API server refuses the certificates of a removed node and admits certif
 
 test('an API server admits a token signed with the trusted key and refuses other tokens', async () => {
   const admin = await clientOf({ commonName: 'admin', organization: 'system:masters' });
-  const server = `https://127.0.0.1:${apiPort}`;
+  const server = `https://127.0.0.1:${apiServer.port}`;
   const caPem = await readFile(join(directory, 'serving/apiserver.crt'), 'utf8');
   using client = new KubeClient({ server, caPem, ...admin }, { clock: new SystemClock() });
   const { signal } = new AbortController();
