@@ -252,7 +252,8 @@ describe('cluster backup schedule', () => {
     const forged = signBackupCertificate(content, { keyPem: otherPem, vouchers: [] });
     cluster.certificate = new Uint8Array(Buffer.from(JSON.stringify(forged)));
     await runScheduleShow(owner);
-    expect(lastOf(owner)).toMatchObject({ schedule: { isVerified: false, missing: ['n1'] } });
+    expect(lastOf(owner)).toMatchObject({ schedule: { isVerified: false, missing: ['n1'], again: null } });
+    expect(textOf(owner)).not.toContain('cluster backup schedule set');
   });
 
   test('set refuses a caller who is not an owner, and a period below a minute', async () => {

@@ -151,10 +151,11 @@ export async function runScheduleShow(context: CommandContext): Promise<void> {
     .map(({ name }) => name);
   const nowMs = ports.clock.nowMs();
   const { keyPem } = await readCaller(context);
-  const again = commandOfSchedule(schedule, recoveryKeyOfOwner(keyPem).recipient);
+  // People paste the command: from a forged schedule, an owner would sign the recovery key and the store of somebody else.
+  const again = isVerified ? commandOfSchedule(schedule, recoveryKeyOfOwner(keyPem).recipient) : undefined;
   const view = {
     ...scheduleViewOf(schedule),
-    again,
+    again: again ?? null,
     isVerified,
     missing,
     scheduledBy,
@@ -165,7 +166,7 @@ export async function runScheduleShow(context: CommandContext): Promise<void> {
     [
       renderSchedule(schedule, { nowMs, names }),
       `Signature:  ${isVerified ? 'verified' : 'not of an owner that this workspace knows'}`,
-      `Sign again: ${again}`,
+      ...(again === undefined ? [] : [`Sign again: ${again}`]),
       ...missing.map((name) => `Not in it:  ${name} (sign again)`),
       ...(failure
         ? [`Failed:     ${formatDuration(nowMs - failure.timeMs)} ago on ${failure.node}: ${failure.message}`]
