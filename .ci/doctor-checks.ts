@@ -44,8 +44,8 @@ result whenever a problem appears or ends (\`appeared\`, \`ended\`).
 
 \`--at +400d\` names instead what ends within that time if nobody does anything, in order, and what prevents it: certificates and CAs of nodes, owner
 documents, collateral with its revocation lists, the schedule of backups, the credentials of the workspace, the support of the version of Kubernetes,
-and the space of disks and etcd databases. Each row is the time at which it ends, and what renews it (PREVENTED BY); for disks and databases, it is the time
-at which the check below reports them. The checks of certificates and documents warn earlier. The exit code is 11 when something needs a person,
+and the space of disks and etcd databases. Each row has the time of the end, and what prevents it (PREVENTED BY). The time of a disk or a
+database is the one at which the check below reports it. The checks of certificates and documents warn earlier. The exit code is 11 when something needs a person,
 or is not known. The growth in the first day of a node is not known either, and does not count.
 
 Each agent measures its disks and etcd databases every hour and remembers two weeks, also over restarts. The growth is the median of the slopes

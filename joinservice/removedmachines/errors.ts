@@ -4,7 +4,7 @@ import { defineErrors, errorClass, fault, retryable } from '../../internal/error
 export const removedMachinesErrors = defineErrors({
   'removedmachines-not-kept': fault.peer.refused(
     'A node reports removals of machines, but no restore has kept this node. Nothing was recorded.',
-    'Do nothing: the node takes the list of the cluster. If the cluster was restored without machines that must not come back, remove them with `cluster node remove NODE --lost`.',
+    'Do nothing: the node takes the list of the cluster. If a machine that you removed is a member again, remove it with `cluster node remove NODE --lost`.',
   ),
   'removedmachines-busy': retryable.system.unreachable(
     'Other callers changed the same records again and again while a node reported removals of machines.',
