@@ -130,6 +130,7 @@ const USAGE = rows('app-usage', 'usage', {
   'backup create text': "too many arguments for 'create'",
   'package repo': "missing required argument 'directory'",
   'image build': "required option '--provisioning <file>' not specified",
+  'image build --provisioning text --out out --format vmdk': 'Must be a list of raw, qcow2, iso, netboot',
   'attest explain nofile': "required option '--variant <name>' not specified",
   'attest approve': "missing required argument 'node'",
   'recover disk': "missing required argument 'node'",

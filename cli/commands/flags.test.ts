@@ -1,6 +1,6 @@
 import { expect, test } from '@jest/globals';
 import { Command } from 'commander';
-import { fromNowOption } from './flags.ts';
+import { fromNowOption, listOf } from './flags.ts';
 
 function parsed(text: string): unknown {
   const command = new Command().exitOverride().configureOutput({ writeErr: () => undefined });
@@ -13,4 +13,11 @@ test('a time from now on is a duration, with or without a plus', () => {
   expect([parsed('400d'), parsed('+400d')]).toEqual([days400, days400]);
   for (const text of ['++400d', '-400d', '+', '400', '+ 400d'])
     expect(() => parsed(text)).toThrow('Must be a duration');
+});
+
+test('a list has known words only, each once', () => {
+  const parse = listOf(['raw', 'qcow2', 'iso']);
+  expect(parse('iso,raw,iso')).toEqual(['raw', 'iso']);
+  for (const text of ['', 'raw,', 'raw, iso', 'RAW', 'vmdk', 'raw,vmdk'])
+    expect(() => parse(text)).toThrow('Must be a list of raw, qcow2, iso, separated by commas.');
 });

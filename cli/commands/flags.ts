@@ -17,6 +17,16 @@ export function wholeNumber(least: number, most: number): (text: string) => numb
   };
 }
 
+/** Parser of a flag whose value is a list of some of these words, separated by commas. */
+export function listOf<Word extends string>(words: readonly Word[]): (text: string) => readonly Word[] {
+  return (text) => {
+    const named = [...new Set(text.split(','))];
+    const known = words.filter((word) => named.includes(word));
+    if (known.length === named.length) return known;
+    throw new InvalidArgumentError(`Must be a list of ${words.join(', ')}, separated by commas.`);
+  };
+}
+
 /** Parser of a flag whose value is a file descriptor: 0, or 3 to 1023. */
 export function fileDescriptor(text: string): number {
   const descriptor = /^[0-9]{1,4}$/.test(text) ? Number(text) : -1;

@@ -27,6 +27,7 @@ const lock: PackageLock = {
   architecture: 'amd64',
   packages: [{ name: 'libc6', version: '2:1.0-1', sha256: SHA256, sizeBytes: CONTENT.length }],
 };
+const DISK = { stateSizeMib: 64, formats: ['raw'] as const };
 const ARCHIVE_NAME = 'libc6_2%3a1.0-1_amd64.deb';
 
 let directory: string;
@@ -157,7 +158,7 @@ test.each([
       throw new ExecError('exec-failed', { argv, exitCode: 2, outputTail: 'no archive' });
     return { exitCode: 0, stdout, stderr: '' };
   };
-  const options = { provisioning: provisioning ?? '', out: join(directory, 'out'), stateSizeMib: 64 };
+  const options = { provisioning: provisioning ?? '', out: join(directory, 'out'), ...DISK };
   const all = { ...options, agent, packages: undefined, firmware: undefined };
   await expect(
     runImageBuild({ ...context, ports: { ...context.ports, commands: { run } } }, all),
@@ -167,7 +168,7 @@ test.each([
 
 test('runImageBuild() writes nothing without a provisioning file that an agent would accept', async () => {
   const provisioning = join(directory, 'provisioning.json');
-  const options = { provisioning, out: join(directory, 'out'), stateSizeMib: 64 };
+  const options = { provisioning, out: join(directory, 'out'), ...DISK };
   const rest = { agent: undefined, packages: undefined, firmware: undefined };
   await expect(runImageBuild(contextOf(), { ...options, ...rest })).rejects.toMatchObject({
     code: 'image-option',
@@ -183,7 +184,7 @@ test('runImageBuild() deletes the files that an interrupted run left, and its ow
   const [out, agent] = [join(directory, 'out'), join(directory, 'agent.deb')];
   writeFileSync(agent, '');
   mkdirSync(join(out, 'work/old'), { recursive: true });
-  const options = { provisioning, out, agent, packages: undefined, firmware: undefined, stateSizeMib: 64 };
+  const options = { provisioning, out, agent, packages: undefined, firmware: undefined, ...DISK };
   await expect(runImageBuild(contextOf(), options)).rejects.toMatchObject({ code: 'image-package-missing' });
   expect(readdirSync(join(out))).toEqual([]);
 });

@@ -1,35 +1,28 @@
-import { createHash } from 'node:crypto';
 import { join, resolve } from 'node:path';
 import { Readable } from 'node:stream';
 import { constants, createZstdCompress } from 'node:zlib';
 import { MAX_PROVISIONING_BYTES, parseProvisioning } from '../../internal/config/index.ts';
 import { findCoded } from '../../internal/errors/index.ts';
-import { DiskStreams } from '../../internal/file/index.ts';
 import {
-  createDisk,
   createRootTree,
-  createUki,
   ImageError,
   imageFiles,
   osRelease,
   pinnedPackages,
-  predictRegisters,
-  PROVISIONING_CREDENTIAL,
-  withFirmware,
   writeCpio,
   type CpioEntry,
-  type DiskImage,
   type UkiParts,
 } from '../../internal/image/index.ts';
 import { printable } from '../../internal/printable/index.ts';
 import { VERSION } from '../../internal/versions/index.ts';
 import type { CommandContext } from '../app/command.ts';
-import { formatBytes } from '../host/index.ts';
 import { findAgentPackage, packageDirectories } from '../mini/index.ts';
+import { assembleImage, type ImageFormat } from './assemble-image.ts';
 import { readFirmwareValues } from './firmware-values.ts';
 import { fetchPackages } from './fetch-packages.ts';
 import { imageBom } from './image-bom.ts';
 import { indexModules, readFile, readPackageFiles, unpackPackages } from './unpack-packages.ts';
+import { reportImage, writeImage } from './write-image.ts';
 
 /** Options of `cluster image build`. */
 export interface ImageBuildOptions {
@@ -45,6 +38,7 @@ export interface ImageBuildOptions {
   readonly firmware: string | undefined;
   /** Size of the state partition, in MiB. */
   readonly stateSizeMib: number;
+  readonly formats: readonly ImageFormat[];
 }
 
 /**
@@ -58,10 +52,9 @@ const AGENT = 'cluster-agent';
 const AGENT_BOM = `usr/share/doc/${AGENT}/sbom.cdx.json`;
 const COMPRESSION_LEVEL = 9;
 const MIB = 2 ** 20;
-const PUBLIC = 0o644;
 
 /**
- * `cluster image build`: writes a disk image, the EFI program in it, and the reference values of both. Changes nothing but the
+ * `cluster image build`: writes an image in each format, the EFI program in it, and the reference values of both. Changes nothing but the
  * directory `out` and the cache. The same arguments give the same bytes. @throws ImageError
  */
 export async function runImageBuild(context: CommandContext, options: ImageBuildOptions): Promise<void> {
@@ -85,70 +78,18 @@ export async function runImageBuild(context: CommandContext, options: ImageBuild
     const parts = await host.step('image-initrd', 'Packing the root directory', () =>
       createParts(context, new Map([...packages, [AGENT, agent]]), work),
     );
-    const image = assemble(parts, provisioning, options.stateSizeMib * MIB);
-    const registers = withFirmware(image.registers, firmware);
+    const image = assembleImage(parts, {
+      ...{ formats: options.formats, provisioning, firmware },
+      stateBytes: options.stateSizeMib * MIB,
+    });
     const agentBom = await readFile(context, join(work, AGENT, AGENT_BOM));
     const content = { uki: image.uki, packages: pinnedPackages().packages, agentBom, version: VERSION };
-    const bom = imageBom(content);
-    await host.step('image-write', 'Writing the image', () =>
-      writeImage(context, { ...image, registers, bom, out, work }),
-    );
-    report(context, { ...image, registers, out });
+    const output = { ...image, bom: imageBom(content), out, work };
+    await host.step('image-write', 'Writing the image', () => writeImage(context, output));
+    reportImage(context, output);
   } finally {
     await ports.files.remove(work);
   }
-}
-
-interface Image {
-  readonly uki: Uint8Array;
-  readonly disk: DiskImage;
-  readonly registers: ReadonlyMap<number, Uint8Array>;
-}
-
-function assemble(parts: UkiParts, provisioning: Uint8Array, stateBytes: number): Image {
-  const uki = createUki(parts);
-  const files = [
-    { path: 'EFI/BOOT/BOOTX64.EFI', content: uki },
-    { path: `loader/credentials/${PROVISIONING_CREDENTIAL}`, content: provisioning },
-  ];
-  const disk = createDisk(files, stateBytes);
-  const registers = predictRegisters({
-    uki,
-    parts,
-    credentials: new Map([[PROVISIONING_CREDENTIAL, provisioning]]),
-    partitionTable: disk.measuredTable,
-  });
-  return { uki, disk, registers };
-}
-
-/** Each file gets its name when it is complete. */
-async function writeImage(
-  context: CommandContext,
-  image: Image & { readonly bom: string; readonly out: string; readonly work: string },
-): Promise<void> {
-  const { files } = context.ports;
-  const { uki, disk, registers, bom, out, work } = image;
-  const partial = join(work, 'disk.raw');
-  await writeDisk(context, partial, disk);
-  await new DiskStreams().publish(partial, join(out, 'disk.raw'), PUBLIC);
-  await files.writeAtomic(join(out, 'boot.efi'), uki, { mode: PUBLIC });
-  const values = `${JSON.stringify({ registers: registersByName(registers) }, undefined, 2)}\n`;
-  await files.writeAtomic(join(out, 'reference-values.json'), values, { mode: PUBLIC });
-  await files.writeAtomic(join(out, 'sbom.cdx.json'), bom, { mode: PUBLIC });
-}
-
-function report({ host }: CommandContext, image: Image & { readonly out: string }): void {
-  const { uki, disk, registers, out } = image;
-  const bootSha256 = createHash('sha256').update(uki).digest('hex');
-  host.result({ directory: out, bootSha256, registers: registersByName(registers) }, () =>
-    [
-      `Wrote ${out}:`,
-      `  disk.raw               ${formatBytes(disk.sizeBytes)}`,
-      `  boot.efi               ${formatBytes(uki.length)}, sha256 ${bootSha256}`,
-      `  reference-values.json  registers ${[...registers.keys()].join(', ')}`,
-      '  sbom.cdx.json          the software in it',
-    ].join('\n'),
-  );
 }
 
 async function readProvisioning(context: CommandContext, path: string): Promise<Uint8Array> {
@@ -192,22 +133,4 @@ async function createParts(
 async function compress(entries: readonly CpioEntry[]): Promise<Uint8Array> {
   const zstd = createZstdCompress({ params: { [constants.ZSTD_c_compressionLevel]: COMPRESSION_LEVEL } });
   return Buffer.concat(await Array.fromAsync(Readable.from(writeCpio(entries)).pipe(zstd)));
-}
-
-/** Writes only what is not zero: the file is sparse. */
-async function writeDisk(context: CommandContext, path: string, disk: DiskImage): Promise<void> {
-  const streams = new DiskStreams();
-  for (const { offset, bytes } of disk.extents) {
-    context.signal.throwIfAborted();
-    await streams.writeAt(path, offset, bytes);
-  }
-}
-
-/** In the form of `registers` in an attestation policy. */
-function registersByName(
-  registers: ReadonlyMap<number, Uint8Array>,
-): Readonly<Record<string, { readonly expected: string }>> {
-  return Object.fromEntries(
-    [...registers].map(([pcr, value]) => [`pcr${pcr}`, { expected: Buffer.from(value).toString('hex') }]),
-  );
 }

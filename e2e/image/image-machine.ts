@@ -16,6 +16,12 @@ export interface NodeNetwork {
   readonly tap: string;
 }
 
+/** What a machine starts from instead of its disk. */
+export type BootMedium =
+  | { readonly kind: 'cd'; readonly file: string }
+  /** The file is in the directory, and the machine gets it by TFTP. */
+  | { readonly kind: 'network'; readonly directory: string; readonly file: string };
+
 /** Time limit for one line on the console: an emulated machine boots in minutes. */
 const START_MS = 1_200_000;
 
@@ -50,6 +56,8 @@ export async function bootImage(
     /** Whether the machine's writes change the disk file. Otherwise they are lost when the machine stops. */
     readonly keepsWrites?: boolean;
     readonly memoryMib?: number;
+    /** Default: the disk. */
+    readonly medium?: BootMedium;
     /** Default: only the init port, on the loopback of the host. */
     readonly network?: NodeNetwork;
   },
@@ -57,7 +65,7 @@ export async function bootImage(
   const at = (name: string): string => join(directory, name);
   await mkdir(directory, { recursive: true });
   await copyFile(join(options.firmware, 'OVMF_VARS_4M.fd'), at('variables.fd'));
-  const { until = RUNS, keepsWrites = false, memoryMib = MEMORY_MIB, network } = options;
+  const { until = RUNS, keepsWrites = false, memoryMib = MEMORY_MIB, network, medium } = options;
   const port = await findFreePort();
   const endpoint = network === undefined ? `127.0.0.1:${port}` : `${network.address}:${VM.initPort}`;
   const snapshot = keepsWrites ? 'off' : 'on';
@@ -71,9 +79,10 @@ export async function bootImage(
     '-drive', `if=pflash,format=raw,unit=0,readonly=on,file=${join(options.firmware, 'OVMF_CODE_4M.fd')}`,
     '-drive', `if=pflash,format=raw,unit=1,file=${at('variables.fd')}`,
     '-chardev', `socket,id=tpm,path=${at('tpm.sock')}`, '-tpmdev', 'emulator,id=tpm0,chardev=tpm', '-device', 'tpm-tis,tpmdev=tpm0',
-    '-netdev', network === undefined ? `user,id=net,net=${VM.network},restrict=on,hostfwd=tcp:${endpoint}-${VM.address}:${VM.initPort}` : `tap,id=net,ifname=${network.tap},script=no,downscript=no`,
-    '-device', `virtio-net-pci,netdev=net,romfile=${network === undefined ? '' : `,mac=${network.mac}`}`,
+    '-netdev', network === undefined ? `user,id=net,net=${VM.network},restrict=on,hostfwd=tcp:${endpoint}-${VM.address}:${VM.initPort}${tftpOf(medium)}` : `tap,id=net,ifname=${network.tap},script=no,downscript=no`,
+    '-device', `virtio-net-pci,netdev=net,romfile=${network === undefined ? '' : `,mac=${network.mac}`}${medium?.kind === 'network' ? ',bootindex=0' : ''}`,
     '-drive', `file=${options.disk},format=raw,if=virtio,snapshot=${snapshot}`,
+    ...(medium?.kind === 'cd' ? ['-drive', `file=${medium.file},format=raw,media=cdrom,if=none,id=cd`, '-device', 'ide-cd,drive=cd,bootindex=0'] : []),
   ], { stdio: ['pipe', 'pipe', 'inherit'] });
   const lines: string[] = [];
   createInterface({ input: qemu.stdout }).on('line', (line) => {
@@ -116,4 +125,8 @@ export async function bootImage(
     type: (text) => void qemu.stdin.write(text),
     [Symbol.asyncDispose]: stop,
   };
+}
+
+function tftpOf(medium: BootMedium | undefined): string {
+  return medium?.kind === 'network' ? `,tftp=${medium.directory},bootfile=${medium.file}` : '';
 }

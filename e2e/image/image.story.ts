@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { createHash, createPrivateKey, createPublicKey } from 'node:crypto';
 import { createReadStream } from 'node:fs';
-import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { homedir, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { env, execPath } from 'node:process';
@@ -32,7 +32,11 @@ const DISK_REGISTERS = [4, 7, 9, 11, 12];
 const LOCKED = /disk-locked/;
 /** The console of a machine whose agent runs. */
 const NOT_A_MEMBER = /not in a cluster yet/;
-const FILES = ['disk.raw', 'boot.efi', 'reference-values.json', 'sbom.cdx.json'];
+const FILES = [
+  ...['boot.efi', 'boot.iso', 'disk.qcow2', 'disk.raw', 'netboot.efi', 'reference-values-iso.json'],
+  ...['reference-values-netboot.json', 'reference-values.json', 'sbom.cdx.json'],
+];
+const ALL_FORMATS = ['--format', 'raw,qcow2,iso,netboot'];
 /** A recovery key of age-keygen(1). Its private half is on no machine. */
 const RECOVERY = {
   recipient: 'age1eqsckkca230dt2w5h68h3gnqqrevhygq5fljj85z3m4cz9lmd46sxk3ed0',
@@ -60,10 +64,7 @@ await test('an image is reproducible, boots with the computed registers, and kee
     await run('mcopy', '-o', '-i', `${disk}@@1M`, at('changed.json'), '::/loader/credentials/provisioning.cred');
   };
   try {
-    for (const tpm of [at('tpm'), at('other-tpm')]) {
-      await mkdir(tpm);
-      await run('swtpm_setup', '--tpm2', '--tpmstate', tpm, '--pcr-banks', 'sha256', '--create-ek-cert');
-    }
+    for (const tpm of [at('tpm'), at('other-tpm')]) await makeTpm(tpm);
     await unpackPackages(['ovmf'], at('ovmf'));
     await run(execPath, join(PROJECT, '.ci/build.ts'));
     await cli('config', 'generate', '--name', 'image', '--attestation', 'tpm');
@@ -97,8 +98,9 @@ await test('an image is reproducible, boots with the computed registers, and kee
       );
 
     await story.test('two builds give the same bytes, whatever the umask', async () => {
-      await build('022', 'one');
-      await build('077', 'two');
+      await build('022', 'one', ...ALL_FORMATS);
+      await build('077', 'two', ...ALL_FORMATS);
+      assert.deepEqual((await readdir(at('one'))).sort(), FILES);
       for (const name of FILES)
         assert.equal(await sha256(join(at('one'), name)), await sha256(join(at('two'), name)), name);
     });
@@ -118,6 +120,49 @@ await test('an image is reproducible, boots with the computed registers, and kee
         await rm(at('copied'));
       }
     });
+
+    await story.test(
+      'QEMU finds no error in the qcow2 file, and the same content as in the raw file',
+      async () => {
+        await run('qemu-img', 'check', '-f', 'qcow2', at('one/disk.qcow2'));
+        assert.match(
+          await run(
+            'qemu-img',
+            'compare',
+            '-f',
+            'raw',
+            '-F',
+            'qcow2',
+            at('one/disk.raw'),
+            at('one/disk.qcow2'),
+          ),
+          /Images are identical/,
+        );
+      },
+    );
+
+    for (const [name, values, medium] of [
+      ['CD', 'reference-values-iso.json', { kind: 'cd', file: at('one/boot.iso') }],
+      [
+        'network',
+        'reference-values-netboot.json',
+        { kind: 'network', directory: at('one'), file: 'netboot.efi' },
+      ],
+    ] as const)
+      await story.test(
+        `a machine that starts from the ${name} has exactly the predicted registers`,
+        async () => {
+          // Another TPM: the first one is for the machine with the disk. The state is on a second disk, which is as an image makes it.
+          const tpm = at(`tpm-${medium.kind}`);
+          await makeTpm(tpm);
+          await using machine = await boot(`boot-${medium.kind}`, at('one/disk.raw'), { tpm, medium });
+          const seen = verdictOf(await judge(owner, machine.endpoint, identityPolicy()));
+          const predicted = await readValues(at('one'), values);
+          assert.deepEqual([...predicted.keys()], [4, 5, 8, 9, 11, 12, 13, 14]);
+          for (const [pcr, value] of predicted)
+            assert.equal(hex(seen.measurements.get(`pcr${pcr}`)), hex(value), `pcr${pcr}`);
+        },
+      );
 
     const used = at('used.raw');
     let fingerprint = '';
@@ -241,6 +286,11 @@ await test('an image is reproducible, boots with the computed registers, and kee
   }
 });
 
+async function makeTpm(directory: string): Promise<void> {
+  await mkdir(directory);
+  await run('swtpm_setup', '--tpm2', '--tpmstate', directory, '--pcr-banks', 'sha256', '--create-ek-cert');
+}
+
 /** Waits for a command that must fail. Returns the text that it prints. */
 async function failureOf(command: Promise<string>): Promise<string> {
   return command.then(
@@ -270,8 +320,11 @@ async function positionOf(path: string, bytes: string | Buffer): Promise<number 
   return undefined;
 }
 
-async function readValues(directory: string): Promise<ReadonlyMap<number, Uint8Array>> {
-  const text = await readFile(join(directory, 'reference-values.json'), 'utf8');
+async function readValues(
+  directory: string,
+  name = 'reference-values.json',
+): Promise<ReadonlyMap<number, Uint8Array>> {
+  const text = await readFile(join(directory, name), 'utf8');
   const { registers } = JSON.parse(text) as { registers: Record<string, { expected: string }> };
   return new Map(
     Object.entries(registers).map(([name, { expected }]) => [

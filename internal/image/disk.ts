@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto';
 import { ImageError } from './errors.ts';
-import { sectorsFor, writeFat32, type Extent, type FatFile } from './fat32.ts';
+import { sectorsFor, writeFat32, type FatFile } from './fat32.ts';
 import { COPY_SECTORS, encodeTable, FIRST_PARTITION_SECTOR, guidOf, SECTOR_BYTES } from './gpt.ts';
+import type { SparseFile } from './sparse-file.ts';
 
 /** EFI system partition (UEFI 2.10 §5.3.3). */
 const BOOT_TYPE = 'c12a7328-f81f-11d2-ba4b-00a0c93ec93b';
@@ -10,10 +11,12 @@ export const STATE_TYPE = '1d5f1a2c-6a37-4f0e-9c57-c1d57e57a7e0';
 const MIN_STATE_BYTES = 64 * 2 ** 20;
 const MIB_SECTORS = 2048;
 
-/** A disk: its size, and its bytes where they are not zero. */
-export interface DiskImage {
-  readonly sizeBytes: number;
-  readonly extents: readonly Extent[];
+const CLUSTER_SECTORS = 8;
+/** The boot partition has room for a second image, which an upgrade writes. */
+const IMAGES = 2;
+
+/** A disk, and what of it is measured. */
+export interface DiskImage extends SparseFile {
   /** The part of the partition table that firmware measures into the TPM. */
   readonly measuredTable: Uint8Array;
 }
@@ -28,7 +31,7 @@ export function createDisk(files: readonly FatFile[], stateBytes: number): DiskI
     throw new ImageError('image-too-large', `invalid size of the state partition: ${stateBytes} bytes`);
   const digest = digestOf(files, stateBytes);
   const id = (what: string): string => guidOf(sha256(Buffer.from(what), digest));
-  const bootSectors = sectorsFor(files);
+  const bootSectors = sectorsFor(files, { clusterSectors: CLUSTER_SECTORS, images: IMAGES });
   const stateSectors = Math.ceil(stateBytes / SECTOR_BYTES / MIB_SECTORS) * MIB_SECTORS;
   const stateAt = FIRST_PARTITION_SECTOR + bootSectors;
   const sectors = Math.ceil((stateAt + stateSectors + COPY_SECTORS) / MIB_SECTORS) * MIB_SECTORS;
@@ -55,7 +58,7 @@ export function createDisk(files: readonly FatFile[], stateBytes: number): DiskI
   const boot = writeFat32(files, {
     sectors: bootSectors,
     hiddenSectors: FIRST_PARTITION_SECTOR,
-    serial: Buffer.from(digest).readUInt32LE(0),
+    clusterSectors: CLUSTER_SECTORS,
   });
   const bootOffset = FIRST_PARTITION_SECTOR * SECTOR_BYTES;
   return {

@@ -1,5 +1,7 @@
+import { createHash } from 'node:crypto';
 import { ImageError } from './errors.ts';
 import { SECTOR_BYTES } from './gpt.ts';
+import type { Extent } from './sparse-file.ts';
 
 /** A file of the boot partition. `path` is separated by slashes: `EFI/BOOT/BOOTX64.EFI`. */
 export interface FatFile {
@@ -7,19 +9,22 @@ export interface FatFile {
   readonly content: Uint8Array;
 }
 
-/** One run of bytes of a partition. Bytes between the runs are zero. */
-export interface Extent {
-  readonly offset: number;
-  readonly bytes: Uint8Array;
+/** The size of a file system, and its place on the disk. */
+export interface FatVolume {
+  readonly sectors: number;
+  readonly hiddenSectors: number;
+  /** Sectors of a cluster, at most 128. */
+  readonly clusterSectors: number;
 }
 
 /** Layout of the file system (Microsoft, "FAT32 File System Specification", 2000). */
 const RESERVED_SECTORS = 32;
 const COPIES = 2;
-const CLUSTER_SECTORS = 8;
-const CLUSTER_BYTES = CLUSTER_SECTORS * SECTOR_BYTES;
 /** With fewer clusters, readers take the file system for FAT16. */
 const MIN_CLUSTERS = 65_525;
+/** For the root directory and long names. */
+const CLUSTERS_TO_SPARE = 8;
+const ALIGNMENT_SECTORS = 2048;
 const FIRST_CLUSTER = 2;
 const END_OF_CHAIN = 0x0fff_ffff;
 const MEDIA = 0xf8;
@@ -40,17 +45,14 @@ interface Directory {
  * Makes a FAT32 file system with the files. The bytes depend on the arguments alone: times are the earliest of the format.
  * @throws ImageError `image-too-large`
  */
-export function writeFat32(
-  files: readonly FatFile[],
-  options: { readonly sectors: number; readonly hiddenSectors: number; readonly serial: number },
-): readonly Extent[] {
-  const clusters = countClusters(options.sectors);
+export function writeFat32(files: readonly FatFile[], options: FatVolume): readonly Extent[] {
+  const clusters = countClusters(options);
   if (clusters < MIN_CLUSTERS)
     throw new ImageError('image-too-large', `a boot partition of ${options.sectors} sectors is too small`);
-  const volume = new Volume(clusters);
+  const volume = new Volume(clusters, options.clusterSectors * SECTOR_BYTES);
   volume.addDirectory(treeOf(files), undefined);
   const tableSectors = tableSectorsFor(clusters);
-  const boot = bootSector({ ...options, tableSectors });
+  const boot = bootSector({ ...options, tableSectors, serial: serialOf(files) });
   const info = infoSector(clusters - volume.used, FIRST_CLUSTER + volume.used);
   const table = volume.table(tableSectors);
   const data = RESERVED_SECTORS + COPIES * tableSectors;
@@ -67,16 +69,16 @@ export function writeFat32(
   ];
 }
 
-/**
- * The number of sectors of a partition with room for twice the size of the files, because an upgrade writes a second
- * image.
- */
-export function sectorsFor(files: readonly FatFile[]): number {
-  const bytes = files.reduce((sum, { content }) => sum + content.length + 2 * CLUSTER_BYTES, 0);
-  const clusters = Math.max(MIN_CLUSTERS + CLUSTER_SECTORS, Math.ceil((2 * bytes) / CLUSTER_BYTES));
-  const sectors = RESERVED_SECTORS + COPIES * tableSectorsFor(clusters) + clusters * CLUSTER_SECTORS;
-  const alignment = 2048;
-  return Math.ceil(sectors / alignment) * alignment;
+/** The number of sectors of a file system with room for these files `images` times. */
+export function sectorsFor(
+  files: readonly FatFile[],
+  { clusterSectors, images }: { readonly clusterSectors: number; readonly images: number },
+): number {
+  const clusterBytes = clusterSectors * SECTOR_BYTES;
+  const bytes = files.reduce((sum, { content }) => sum + content.length + 2 * clusterBytes, 0);
+  const clusters = Math.max(MIN_CLUSTERS, Math.ceil((images * bytes) / clusterBytes)) + CLUSTERS_TO_SPARE;
+  const sectors = RESERVED_SECTORS + COPIES * tableSectorsFor(clusters) + clusters * clusterSectors;
+  return Math.ceil(sectors / ALIGNMENT_SECTORS) * ALIGNMENT_SECTORS;
 }
 
 /** The clusters in which files and directories are placed, one after the other and never fragmented. */
@@ -84,9 +86,11 @@ class Volume {
   readonly extents: Extent[] = [];
   readonly #next: number[] = [];
   readonly #clusters: number;
+  readonly #clusterBytes: number;
 
-  constructor(clusters: number) {
+  constructor(clusters: number, clusterBytes: number) {
     this.#clusters = clusters;
+    this.#clusterBytes = clusterBytes;
   }
 
   get used(): number {
@@ -127,12 +131,12 @@ class Volume {
   #place(bytes: Uint8Array): number {
     if (bytes.length === 0) return 0;
     const first = FIRST_CLUSTER + this.#next.length;
-    const count = Math.ceil(bytes.length / CLUSTER_BYTES);
+    const count = Math.ceil(bytes.length / this.#clusterBytes);
     if (this.#next.length + count > this.#clusters)
       throw new ImageError('image-too-large', 'the files do not fit into the boot partition');
     for (let index = 1; index <= count; index++)
       this.#next.push(index === count ? END_OF_CHAIN : first + index);
-    this.extents.push({ offset: (first - FIRST_CLUSTER) * CLUSTER_BYTES, bytes });
+    this.extents.push({ offset: (first - FIRST_CLUSTER) * this.#clusterBytes, bytes });
     return first;
   }
 }
@@ -200,11 +204,11 @@ function longEntries(name: string, short: string): readonly Uint8Array[] {
   });
 }
 
-function countClusters(sectors: number): number {
+function countClusters({ sectors, clusterSectors }: FatVolume): number {
   // The file allocation table needs sectors too. Each step reduces the number of clusters until the table and the
   // clusters fit.
-  let clusters = Math.floor((sectors - RESERVED_SECTORS) / CLUSTER_SECTORS);
-  while (RESERVED_SECTORS + COPIES * tableSectorsFor(clusters) + clusters * CLUSTER_SECTORS > sectors)
+  let clusters = Math.floor((sectors - RESERVED_SECTORS) / clusterSectors);
+  while (RESERVED_SECTORS + COPIES * tableSectorsFor(clusters) + clusters * clusterSectors > sectors)
     clusters--;
   return clusters;
 }
@@ -213,17 +217,21 @@ function tableSectorsFor(clusters: number): number {
   return Math.ceil(((clusters + FIRST_CLUSTER) * 4) / SECTOR_BYTES);
 }
 
-function bootSector(options: {
-  readonly sectors: number;
-  readonly hiddenSectors: number;
-  readonly serial: number;
-  readonly tableSectors: number;
-}): Uint8Array {
+/** The serial number of the file system follows from its content. */
+function serialOf(files: readonly FatFile[]): number {
+  const hash = createHash('sha256');
+  for (const { path, content } of files) hash.update(`${path}\0${content.length}\0`).update(content);
+  return hash.digest().readUInt32LE(0);
+}
+
+function bootSector(
+  options: FatVolume & { readonly tableSectors: number; readonly serial: number },
+): Uint8Array {
   const sector = Buffer.alloc(SECTOR_BYTES);
   sector.set([0xeb, 0x58, 0x90], 0);
   sector.write('CLUSTER ', 3, 'ascii');
   sector.writeUInt16LE(SECTOR_BYTES, 11);
-  sector.writeUInt8(CLUSTER_SECTORS, 13);
+  sector.writeUInt8(options.clusterSectors, 13);
   sector.writeUInt16LE(RESERVED_SECTORS, 14);
   sector.writeUInt8(COPIES, 16);
   sector.writeUInt8(MEDIA, 21);

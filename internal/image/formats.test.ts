@@ -3,6 +3,7 @@ import { crc32 } from 'node:zlib';
 import { describe, expect, test } from '@jest/globals';
 import { writeCpio, type CpioEntry } from './cpio.ts';
 import { createDisk, STATE_TYPE } from './disk.ts';
+import { fakeStub } from './fake-stub.ts';
 import { writeFat32 } from './fat32.ts';
 import { guidBytes, guidOf } from './gpt.ts';
 import { addSections, authenticodeDigest } from './pe.ts';
@@ -116,7 +117,7 @@ describe('createDisk()', () => {
 
 describe('writeFat32()', () => {
   test('refuses files that do not fit', () => {
-    const options = { sectors: 600_000, hiddenSectors: 0, serial: 1 };
+    const options = { sectors: 600_000, hiddenSectors: 0, clusterSectors: 8 };
     const content = Buffer.alloc(400 * MIB);
     expect(() => writeFat32([{ path: 'BIG', content }], options)).toThrow('do not fit');
     expect(() => writeFat32([], { ...options, sectors: 1000 })).toThrow('too small');
@@ -127,28 +128,6 @@ test('guidOf() marks a GUID as derived from a hash', () => {
   const digest = createHash('sha256').update('x').digest();
   expect(guidOf(digest)).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
 });
-
-/** A PE32+ program with sections of 512 bytes from byte 1024 on. */
-function fakeStub(count: number, symbols = ''): Buffer {
-  const stub = Buffer.alloc(1024 + count * 512);
-  const optional = 0x80 + 24;
-  stub.write('MZ', 0, 'ascii');
-  stub.writeUInt32LE(0x80, 0x3c);
-  stub.write('PE', 0x80, 'ascii');
-  stub.writeUInt16LE(count, 0x80 + 6);
-  stub.writeUInt16LE(240, 0x80 + 20);
-  stub.writeUInt16LE(0x20b, optional);
-  stub.writeUInt32LE(1024, optional + 60);
-  for (let index = 0; index < count; index++) {
-    const at = optional + 240 + index * 40;
-    stub.write(`.s${index}`, at, 'ascii');
-    stub.writeUInt32LE(512, at + 8);
-    stub.writeUInt32LE(4096 + index * 512, at + 12);
-    stub.writeUInt32LE(512, at + 16);
-    stub.writeUInt32LE(1024 + index * 512, at + 20);
-  }
-  return Buffer.concat([stub, Buffer.from(symbols)]);
-}
 
 function withGap(stub: Buffer): Buffer {
   stub.writeUInt32LE(2048, 0x80 + 24 + 240 + 40 + 20);

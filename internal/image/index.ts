@@ -6,18 +6,24 @@
  *  pinned Debian packages ─┐
  *  agent's package ────────┼─▶ root tree ─▶ initrd ─┐
  *  our configuration ──────┘                        ├─▶ UKI ─┐
- *  kernel, command line, boot stub ─────────────────┘        ├─▶ disk: boot partition, state partition
- *  provisioning file ────────────────────────────────────────┘
+ *  kernel, command line, boot stub ─────────────────┘        ├─▶ disk: boot partition, state partition (raw, qcow2)
+ *  provisioning file ────────────────────────────────────────┤
+ *                                                            ├─▶ CD: boot file system
+ *                                                            └─▶ EFI program with the provisioning file in it
  *                                            all of them ─▶ predicted registers
  * ```
  *
  * All functions are pure: the same input gives the same bytes.
  */
 export { writeCpio, type CpioEntry } from './cpio.ts';
-export { createDisk, type DiskImage } from './disk.ts';
+export { withCredentials } from './credentials.ts';
+export { createDisk } from './disk.ts';
 export { ImageError } from './errors.ts';
 export { imageFiles, osRelease, PROVISIONING_CREDENTIAL } from './image-files.ts';
 export { pinnedPackages, type LockedPackage, type PackageLock } from './package-lock.ts';
+export { createIso } from './iso9660.ts';
+export { createQcow2 } from './qcow2.ts';
 export { FIRMWARE_REGISTERS, predictRegisters, withFirmware } from './registers.ts';
 export { createRootTree, type PackageFiles } from './root-tree.ts';
+export type { SparseFile } from './sparse-file.ts';
 export { createUki, type UkiParts } from './uki.ts';

@@ -1,20 +1,18 @@
 import { createHash } from 'node:crypto';
-import { writeCpio, type CpioEntry } from './cpio.ts';
-import { CREDENTIALS_DIRECTORY } from './image-files.ts';
+import { credentialsInitrd, joinInitrds } from './credentials.ts';
 import { authenticodeDigest } from './pe.ts';
 import { measuredSections, type UkiParts } from './uki.ts';
 
 const DIGEST_BYTES = 32;
-const INITRD_ALIGNMENT = 4;
 
-/** The parts of a disk that a machine measures into the TPM. */
+/** What a machine measures into the TPM when it starts an image. */
 export interface MeasuredImage {
   readonly uki: Uint8Array;
   readonly parts: UkiParts;
   /** The files of `/loader/credentials` on the boot partition, by name. */
   readonly credentials: ReadonlyMap<string, Uint8Array>;
-  /** UEFI_GPT_DATA of the disk; see `encodeTable`. */
-  readonly partitionTable: Uint8Array;
+  /** UEFI_GPT_DATA of the disk; see `encodeTable`. Undefined: it starts from a CD or over the network, not from a disk. */
+  readonly partitionTable: Uint8Array | undefined;
 }
 
 /**
@@ -31,7 +29,7 @@ export interface MeasuredImage {
  * | 8, 13, 14 | boot loaders, systemd-stub | nothing: there is no other loader, no extension, no key of a user |
  */
 export function predictRegisters(image: MeasuredImage): ReadonlyMap<number, Uint8Array> {
-  const { parts, uki } = image;
+  const { parts, uki, partitionTable } = image;
   const credentials = credentialsInitrd(image.credentials);
   const initrds = [parts.initrd, ...(credentials === undefined ? [] : [credentials])];
   const provisioning = credentials === undefined ? [] : [sha256(credentials)];
@@ -53,13 +51,13 @@ export function predictRegisters(image: MeasuredImage): ReadonlyMap<number, Uint
       5,
       replay([
         SEPARATOR,
-        sha256(image.partitionTable),
+        ...(partitionTable === undefined ? [] : [sha256(partitionTable)]),
         action('Exit Boot Services Invocation'),
         action('Exit Boot Services Returned with Success'),
       ]),
     ],
     [8, replay([])],
-    [9, replay([sha256(utf16(`${parts.commandLine}\0`)), sha256(...initrds.map(padded))])],
+    [9, replay([sha256(utf16(`${parts.commandLine}\0`)), sha256(joinInitrds(initrds))])],
     [11, replay(sections)],
     [12, replay(provisioning)],
     [13, replay([])],
@@ -101,27 +99,6 @@ function lengthOf(field: Uint8Array): Uint8Array {
   const length = Buffer.alloc(4);
   length.writeUInt32LE(field.length);
   return length;
-}
-
-/** The initrd that systemd-stub makes of the credentials on the boot partition (`pack_cpio` in its sources). */
-function credentialsInitrd(credentials: ReadonlyMap<string, Uint8Array>): Uint8Array | undefined {
-  if (credentials.size === 0) return undefined;
-  const files = [...credentials].sort(([a], [b]) => (a < b ? -1 : 1));
-  const [parent = ''] = CREDENTIALS_DIRECTORY.split('/');
-  const entries: readonly CpioEntry[] = [
-    { kind: 'directory', path: parent, mode: 0o555 },
-    { kind: 'directory', path: CREDENTIALS_DIRECTORY, mode: 0o500 },
-    ...files.map(([name, content]): CpioEntry => {
-      return { kind: 'file', path: `${CREDENTIALS_DIRECTORY}/${name}`, mode: 0o400, content };
-    }),
-  ];
-  return Buffer.concat([...writeCpio(entries)]);
-}
-
-/** systemd-stub joins initrds at multiples of four bytes. */
-function padded(initrd: Uint8Array): Uint8Array {
-  const padding = (INITRD_ALIGNMENT - (initrd.length % INITRD_ALIGNMENT)) % INITRD_ALIGNMENT;
-  return Buffer.concat([initrd, new Uint8Array(padding)]);
 }
 
 /** The value of a register after it was extended with each digest in this order, starting from zero. */

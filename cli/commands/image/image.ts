@@ -1,6 +1,9 @@
 import type { Command } from 'commander';
 import type { ActionBinder } from '../../app/command.ts';
-import { wholeNumber } from '../flags.ts';
+import type { ImageFormat } from '../../image/index.ts';
+import { listOf, wholeNumber } from '../flags.ts';
+
+const FORMATS = ['raw', 'qcow2', 'iso', 'netboot'] as const satisfies readonly ImageFormat[];
 
 interface BuildFlags {
   readonly provisioning: string;
@@ -9,6 +12,7 @@ interface BuildFlags {
   readonly packages?: string;
   readonly firmware?: string;
   readonly stateSize: number;
+  readonly format: readonly ImageFormat[];
 }
 
 /** `cluster image …`. */
@@ -18,6 +22,9 @@ export function register(image: Command, action: ActionBinder): void {
     .description('build a bootable disk from pinned Debian packages, with its reference values')
     .requiredOption('--provisioning <file>', 'provisioning file of the machines that get this image')
     .requiredOption('--out <directory>', 'directory to write')
+    .option('--format <list>', `what to write, like raw,qcow2 (${FORMATS.join(', ')})`, listOf(FORMATS), [
+      'raw',
+    ])
     .option('--agent <file>', 'Debian package of the agent (default: the newest build)')
     .option('--packages <directory>', 'directory with the pinned packages (default: the sources of apt)')
     .option('--firmware <file>', 'registers of the firmware, as `cluster attest measure -o json` prints them')
@@ -25,25 +32,32 @@ export function register(image: Command, action: ActionBinder): void {
     .addHelpText(
       'after',
       `
-Writes disk.raw, boot.efi, reference-values.json and sbom.cdx.json (software bill of
-materials). The same packages, agent and provisioning file give the same bytes. The whole system is in boot.efi, which the
+Writes the image in each format, boot.efi, reference values and sbom.cdx.json (software
+bill of materials):
+  raw      disk.raw     a whole disk, for a disk, a USB stick or a virtual machine
+  qcow2    disk.qcow2   the same disk for QEMU and OpenStack
+  iso      boot.iso     a CD, for the virtual media of a server; without state partition
+  netboot  netboot.efi  one program for PXE and HTTP boot; without state partition
+The same packages, agent and provisioning file give the same bytes. The whole system is in boot.efi, which the
 firmware measures before it starts. There is no shell, and no login.
 
-reference-values.json has the registers that follow from the image. --firmware adds
-the registers of the firmware: 0 to 3, 6, 7, and 10, which depends on them.
+reference-values.json (disk), reference-values-iso.json and reference-values-netboot.json have
+the registers that follow from the image. --firmware adds the registers of the firmware:
+0 to 3, 6, 7, and 10, which depends on them.
 
 Example:
   cluster image build --provisioning provisioning.json --out image`,
     )
     .action(
-      action<BuildFlags>(async (context, { provisioning, out, agent, packages, firmware, stateSize }) =>
+      action<BuildFlags>(async (context, { stateSize, format, ...flags }) =>
         (await import('../../image/index.ts')).runImageBuild(context, {
-          provisioning,
-          out,
-          agent,
-          packages,
-          firmware,
+          provisioning: flags.provisioning,
+          out: flags.out,
+          agent: flags.agent,
+          packages: flags.packages,
+          firmware: flags.firmware,
           stateSizeMib: stateSize,
+          formats: format,
         }),
       ),
     );
