@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { PORTS, VXLAN_PORT } from '../internal/endpoint/index.ts';
+import { PORTS, VXLAN_PORT, WIREGUARD_PORTS } from '../internal/endpoint/index.ts';
 import { REQUIRED_PORTS } from '../internal/preflight/node-requirements.ts';
 
 const ROOT = join(import.meta.dirname, '..');
@@ -40,12 +40,20 @@ describe('the ports in the documents are those of the code', () => {
     expect(ascending(tcp.flatMap(([ports = '']) => portsIn(ports)))).toEqual(used);
   });
 
-  test('ARCHITECTURE.md, docs/threat-model.md and the tutorial name the UDP port of the pod network', () => {
-    const text = `UDP ${VXLAN_PORT}`;
-    expect(listeners.filter(([ports]) => ports === text)).toHaveLength(1);
-    const reached = rowsBelow('docs/threat-model.md', '| node | port | service |');
-    expect(reached.filter(([, ports]) => ports === text)).toHaveLength(1);
-    expect(read('docs/tutorial/three-machines.md')).toContain(text);
+  test.each([`UDP ${VXLAN_PORT}`, `UDP ${WIREGUARD_PORTS.ipv4}, ${WIREGUARD_PORTS.ipv6}`])(
+    'ARCHITECTURE.md and docs/threat-model.md name the ports of the pod network: %s',
+    (text) => {
+      expect(listeners.filter(([ports]) => ports === text)).toHaveLength(1);
+      const reached = rowsBelow('docs/threat-model.md', '| node | port | service |');
+      expect(reached.filter(([, ports]) => ports === text)).toHaveLength(1);
+    },
+  );
+
+  test('the tutorial and docs/kubernetes-settings.md name the UDP ports that a firewall between nodes must let pass', () => {
+    expect(read('docs/tutorial/three-machines.md')).toContain(`UDP ${VXLAN_PORT}`);
+    const { ipv4, ipv6 } = WIREGUARD_PORTS;
+    for (const port of [VXLAN_PORT, ipv4, ipv6])
+      expect(read('docs/kubernetes-settings.md')).toContain(`UDP ${port}`);
   });
 
   test('docs/doctor.md and the texts of the doctor name the UDP port of the pod network', () => {

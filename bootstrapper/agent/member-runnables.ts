@@ -2,8 +2,8 @@ import { currentValue } from '../../internal/event/index.ts';
 import { familiesOf } from '../../internal/config/index.ts';
 import { describeError } from '../../internal/errors/index.ts';
 import { MINUTE_MS, readAtMostEvery } from '../../internal/clock/index.ts';
-import { readStorageProtection } from '../../internal/platform/index.ts';
-import type { NodeFamilies } from '../../internal/preflight/index.ts';
+import { interfaceAddress, readStorageProtection } from '../../internal/platform/index.ts';
+import type { NodeNetwork } from '../../internal/preflight/index.ts';
 import type { Runnable } from '../../internal/supervisor/index.ts';
 import { configurationWorker } from '../configuration/index.ts';
 import { evidenceSocketRunnable } from '../attest/index.ts';
@@ -20,6 +20,7 @@ import {
   lookUpName,
   NameLookupProbe,
   createMachineCheck,
+  hasPodNetwork,
   answeringServices,
   HostServices,
   hostServices,
@@ -119,7 +120,7 @@ function statusFacts(agent: Agent, hung: HungServices): StatusFacts {
   const services = new HostServices(agent, hostServices());
   const checkMachine = createMachineCheck(agent, {
     allowsCgroupV1: !agent.host.failCgroupV1,
-    node: () => familiesOfNode(agent),
+    node: () => networkOfNode(agent),
   });
   let unreadable = '';
   const lookups = new NameLookupProbe({ clock, lookUp: lookUpName }, API_SERVICE_NAME);
@@ -142,8 +143,9 @@ function statusFacts(agent: Agent, hung: HungServices): StatusFacts {
         checkMachine(),
         agent.podNetwork.check(signal),
       ]);
-      const { serviceSubnet } = currentValue(reads.clusterSettings) ?? {};
-      const dns = network && serviceSubnet && serviceAddressesIn(serviceSubnet, 'dns')[0];
+      const { serviceSubnet, networkBackend } = currentValue(reads.clusterSettings) ?? {};
+      const hasPods = hasPodNetwork(network, networkBackend, interfaceAddress);
+      const dns = hasPods && serviceSubnet ? serviceAddressesIn(serviceSubnet, 'dns')[0] : undefined;
       return {
         services: withHung(hung.problems(), found),
         problems: [...problems, ...unmergedOf(agent)],
@@ -168,9 +170,11 @@ function unmergedOf({ reads }: Agent): ReturnType<typeof unmergedProblems> {
 }
 
 /** A cluster without IPv6 may be older than the check of families, so nothing is checked there. */
-function familiesOfNode({ reads, machine }: Agent): NodeFamilies {
-  const found = familiesOf(currentValue(reads.clusterSettings)?.serviceSubnet ?? '');
+function networkOfNode({ reads, machine }: Agent): NodeNetwork {
+  const settings = currentValue(reads.clusterSettings);
+  const found = familiesOf(settings?.serviceSubnet ?? '');
   return {
+    needsWireguard: settings?.networkBackend === 'wireguard',
     families: found.includes('IPv6') ? found : [],
     addresses: machine.addresses(),
     configuredAddress: currentValue(reads.clusterMembership)?.nodeAddress,

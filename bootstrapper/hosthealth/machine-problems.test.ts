@@ -1,5 +1,6 @@
 import { dirname } from 'node:path';
 import { expect, test } from '@jest/globals';
+import type { NodeNetwork } from '../../internal/preflight/index.ts';
 import { FakeClock, MemoryFiles } from '../../internal/testing/index.ts';
 import { createMachineCheck } from './machine-problems.ts';
 
@@ -13,7 +14,14 @@ const WELL: Readonly<Record<string, string>> = {
   '/etc/resolv.conf': 'nameserver 192.0.2.53\n',
 };
 
-async function createCheck(changes: Readonly<Record<string, string>> = {}) {
+const NODE: NodeNetwork = {
+  families: [],
+  addresses: [],
+  configuredAddress: undefined,
+  needsWireguard: false,
+};
+
+async function createCheck(changes: Readonly<Record<string, string>> = {}, node: Partial<NodeNetwork> = {}) {
   const files = new MemoryFiles();
   const write = async (path: string, text: string): Promise<void> => {
     await files.makeDirectory(dirname(path));
@@ -29,7 +37,7 @@ async function createCheck(changes: Readonly<Record<string, string>> = {}) {
       { files, clock },
       {
         allowsCgroupV1: false,
-        node: () => ({ families: [], addresses: [], configuredAddress: undefined }),
+        node: () => ({ ...NODE, ...node }),
       },
     ),
   };
@@ -107,9 +115,17 @@ test.each([
   const { files, clock } = await createCheck();
   const check = createMachineCheck(
     { files, clock },
-    { allowsCgroupV1: false, node: () => ({ families: ['IPv4', 'IPv6'], ...node }) },
+    { allowsCgroupV1: false, node: () => ({ ...NODE, families: ['IPv4', 'IPv6'], ...node }) },
   );
   const found = await check();
   expect(found.map(({ code }) => code)).toEqual(want.map(() => 'preflight-address-family'));
   expect(found.map(({ cause }) => cause)).toEqual(want);
+});
+
+test('createMachineCheck() looks for WireGuard on a node of a cluster that needs it', async () => {
+  const { check, clock, write } = await createCheck({}, { needsWireguard: true });
+  expect(await check()).toMatchObject([{ code: 'preflight-wireguard', isWarning: false }]);
+  await write('/sys/module/wireguard/version', '1.0.0\n');
+  await clock.advance(20_000);
+  expect(await check()).toEqual([]);
 });

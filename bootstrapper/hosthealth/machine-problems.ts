@@ -4,7 +4,7 @@ import {
   collectRunningFacts,
   RUNNING_CHECKS,
   runChecks,
-  type NodeFamilies,
+  type NodeNetwork,
 } from '../../internal/preflight/index.ts';
 
 const READ_MS = 20_000;
@@ -22,7 +22,7 @@ export interface MachineProblem {
 /** Creates a function that repeats checks of `cluster preflight` on this running node, at most every 20 s. */
 export function createMachineCheck(
   { files, clock }: { readonly files: FilePort; readonly clock: Pick<Clock, 'monotonicMs'> },
-  options: { readonly allowsCgroupV1: boolean; readonly node: () => NodeFamilies },
+  options: { readonly allowsCgroupV1: boolean; readonly node: () => NodeNetwork },
 ): () => Promise<readonly MachineProblem[]> {
   return readAtMostEvery(READ_MS, clock, async () =>
     runChecks(RUNNING_CHECKS, await collectRunningFacts(files, { ...options, ...options.node() })).flatMap(

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { FakeClock, MemoryFiles } from '../../internal/testing/index.ts';
-import { PodNetworkProbe } from './pod-network-probe.ts';
+import { hasPodNetwork, PodNetworkProbe } from './pod-network-probe.ts';
 
 const OWN = '10.244.3.0';
 const signal = new AbortController().signal;
@@ -156,4 +156,14 @@ describe('PodNetworkProbe.check()', () => {
     own.address = OWN;
     expect(await watch(1)).toEqual([[]]);
   });
+});
+
+test('hasPodNetwork() finds the network of either backend, and looks for WireGuard only in a cluster with it', async () => {
+  const { probe } = await createProbe();
+  const probed = await probe.check(signal);
+  const of = (link: string) => (name: string) => (name === link ? OWN : undefined);
+  expect(hasPodNetwork(probed, undefined, of('none'))).toBe(true);
+  expect(hasPodNetwork(undefined, 'wireguard', of('flannel-wg'))).toBe(true);
+  expect(hasPodNetwork(undefined, 'wireguard', of('none'))).toBe(false);
+  expect(hasPodNetwork(undefined, undefined, of('flannel-wg'))).toBe(false);
 });

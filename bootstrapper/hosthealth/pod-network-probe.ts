@@ -3,8 +3,10 @@ import { MINUTE_MS } from '../../internal/clock/index.ts';
 import { FullPacketProbe, type FullPacketPorts, type FullPackets } from './full-packet-probe.ts';
 import { RoundTrips, type RoundTrip } from './round-trips.ts';
 
-/** The interface of the network chart (flannel), through which packets to pods of other nodes leave this one. */
+/** The interface of the network chart (flannel) with VXLAN, through which packets to pods of other nodes leave this one. */
 export const POD_INTERFACE = 'flannel.1';
+/** The interface of the network chart with WireGuard. It has one route for all other nodes, so no route names them, and none is probed. */
+const ENCRYPTED_POD_INTERFACE = 'flannel-wg';
 const ROUTES = '/proc/net/route';
 const MAX_ROUTES_BYTES = 1024 * 1024;
 /** While every peer answers, one of them is probed in each interval. */
@@ -123,6 +125,20 @@ export class PodNetworkProbe {
       }),
     );
   }
+}
+
+/**
+ * Whether pods of this node have the network of the network chart.
+ * @param probed the result of `PodNetworkProbe.check()`
+ * @param addressOf the address of this node on an interface
+ */
+export function hasPodNetwork(
+  probed: PodNetworkHealth | undefined,
+  backend: 'wireguard' | undefined,
+  addressOf: (name: string) => string | undefined,
+): boolean {
+  if (probed !== undefined) return true;
+  return backend === 'wireguard' && addressOf(ENCRYPTED_POD_INTERFACE) !== undefined;
 }
 
 /** The gateways of the routes through `POD_INTERFACE`: one for each other node. */

@@ -28,6 +28,12 @@ const MANIFEST: BundleManifest = {
     },
   ],
 };
+const SPEC = {
+  nodeName: 'n7',
+  bundleManifest: '',
+  serviceSubnet: '198.19.128.0/20',
+  configuration: '',
+} as InitSpec;
 const { signal } = new AbortController();
 const GIB = 1024 ** 3;
 
@@ -64,6 +70,7 @@ test('checkForJoin() runs the checks of an init with the machine’s own name, a
     nodeName: 'w1',
     configuredAddress: '192.0.2.7',
     families: [],
+    needsWireguard: false,
     neededBytes: { '/var/lib/cluster': GIB, '/var/lib/containerd': GIB },
     includesBundle: false,
     allowsCgroupV1: true,
@@ -114,10 +121,28 @@ test('report() adds the bytes still to be uploaded and the databases to restore,
 test('checkForInit() needs space for the databases that are restored, because their snapshots are deleted only afterwards', async () => {
   const { begun, checks } = createChecks();
   const bundleManifest = Buffer.from(encodeManifest(MANIFEST)).toString('utf8');
-  const spec = { nodeName: 'n7', bundleManifest, serviceSubnet: '198.19.128.0/20' } as InitSpec;
+  const spec = { ...SPEC, bundleManifest };
   const checked = checks.checkForInit(spec, 700);
   await settle();
   expect(begun[0]?.options.neededBytes['/var/lib/cluster']).toBe(700 + 60 + GIB);
   begun[0]?.end.resolve();
   await checked;
 });
+
+test.each([
+  { backend: 'vxlan', needsWireguard: false },
+  { backend: 'wireguard', needsWireguard: true },
+])(
+  'checkForInit() asks for WireGuard in a cluster whose pod network has the backend $backend: $needsWireguard',
+  async ({ backend, needsWireguard }) => {
+    const { begun, checks } = createChecks();
+    const checked = checks.checkForInit(
+      { ...SPEC, configuration: JSON.stringify({ networking: { backend } }) },
+      0,
+    );
+    await settle();
+    expect(begun[0]?.options).toMatchObject({ needsWireguard });
+    begun[0]?.end.resolve();
+    await checked;
+  },
+);

@@ -7,7 +7,7 @@ import {
   type NeededSpace,
 } from '../../internal/preflight/index.ts';
 import type { Tpm } from '../../internal/tpm/index.ts';
-import { familiesOf, type Provisioning } from '../../internal/config/index.ts';
+import { familiesOf, nodeSettingsFrom, type Provisioning } from '../../internal/config/index.ts';
 import type { InitSpec, PreflightQuery } from '../initserver/index.ts';
 import { checkMachine, type PreflightOptions, type PreflightPorts, runPreflight } from './preflight.ts';
 import type { CommandRunner } from '../../internal/exec/index.ts';
@@ -67,9 +67,13 @@ export function createMachineChecks(
   const optionsFor = (
     nodeName: string,
     space: NeededSpace,
-    { callerClockMs, families = [] }: Partial<Pick<PreflightOptions, 'callerClockMs' | 'families'>> = {},
+    {
+      callerClockMs,
+      families = [],
+      needsWireguard = false,
+    }: Partial<Pick<PreflightOptions, 'callerClockMs' | 'families' | 'needsWireguard'>> = {},
   ): PreflightOptions => ({
-    ...{ nodeName, ...space, callerClockMs, families, signal },
+    ...{ nodeName, ...space, callerClockMs, families, needsWireguard, signal },
     ...(tpm !== undefined &&
       provisioning.tpm.kind !== 'none' && {
         tpm: {
@@ -82,9 +86,10 @@ export function createMachineChecks(
     hasStateDisk: provisioning.stateDisk !== undefined,
   });
   return {
-    checkForInit: ({ nodeName, bundleManifest, serviceSubnet }, databaseBytes) => {
+    checkForInit: ({ nodeName, bundleManifest, serviceSubnet, configuration }, databaseBytes) => {
       const space = spaceFor(bundleManifest, { missingBytes: 0, databaseBytes });
-      const options = optionsFor(nodeName, space, { families: familiesOf(serviceSubnet) });
+      const needsWireguard = nodeSettingsFrom(configuration).networkBackend === 'wireguard';
+      const options = optionsFor(nodeName, space, { families: familiesOf(serviceSubnet), needsWireguard });
       return afterLast(() => run(probe, options));
     },
     checkForJoin: () => afterLast(() => run(probe, optionsFor(machine.hostname(), LEAST_SPACE))),

@@ -42,7 +42,10 @@ const DIRECTORIES = [
 ];
 /** The last one is the unit of earlier releases, which had only one etcd. */
 const ETCD_UNITS = [...Object.values(ETCD_INSTANCES).map(({ unit }) => unit), 'cluster-etcd.service'];
-const LINKS = ['cni0', 'flannel.1', 'flannel-v6.1'];
+/** The links of containers, and those that flannel creates with each of its backends. */
+const LINKS = ['cni0', 'flannel.1', 'flannel-v6.1', 'flannel-wg', 'flannel-wg-v6'];
+/** The protocol of the routes that the network chart adds with WireGuard (cli/charts/flannel). */
+const ROUTE_PROTOCOL = 109;
 const WORKLOADS = {
   unitsToStop: [
     ...[KUBELET_UNIT, METADATA_GUARD_UNIT, APILB_UNIT, RELAY_UNIT, EXPORTER_UNIT],
@@ -65,6 +68,7 @@ export async function runPendingReset(
       ...WORKLOADS,
       directoriesToRemove: DIRECTORIES,
       linksToRemove: LINKS,
+      routeProtocol: ROUTE_PROTOCOL,
       registries: PATHS.registries,
       hasLockRegister: provisioning.tpm.kind !== 'none',
       bootId: await machine.bootId(),

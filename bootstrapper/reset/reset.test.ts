@@ -36,6 +36,7 @@ const options: ResetOptions = {
   runtimeUnit: 'cluster-containerd.service',
   directoriesToRemove: ['/etc/kubernetes', '/var/lib/kubelet'],
   linksToRemove: ['cni0'],
+  routeProtocol: 109,
   registries: '/etc/containerd/certs.d',
   hasLockRegister: false,
   bootId: 'boot-1',

@@ -72,7 +72,7 @@ async function reset(...directories: readonly string[]): Promise<string> {
     ...{ machineKey: at('state/machine/key.pem'), fingerprint: at('state/machine/fingerprint') },
   };
   const options = {
-    ...{ paths, unitsToStop: [], runtimeUnit: 'containerd.service', linksToRemove: [] },
+    ...{ paths, unitsToStop: [], runtimeUnit: 'containerd.service', linksToRemove: [], routeProtocol: 109 },
     ...{ directoriesToRemove: directories.map(at), registries: at('certs.d'), hasLockRegister: false },
     ...{ bootId: 'boot-1', signal: new AbortController().signal },
   };

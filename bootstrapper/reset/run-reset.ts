@@ -21,6 +21,8 @@ export interface ResetOptions extends StopOptions {
   /** Directories and files outside the agent's state. */
   readonly directoriesToRemove: readonly string[];
   readonly linksToRemove: readonly string[];
+  /** The protocol of the routes to delete that belong to no link (ip-route(8), `proto`). */
+  readonly routeProtocol: number;
   /** Directory of registries. A reset deletes only the entries that the agent has written. */
   readonly registries: string;
   /** Whether this machine has a lock register: a PCR that shows the node lock until the machine reboots, so a reset ends with a reboot. */
@@ -87,7 +89,7 @@ export async function runReset(ports: ResetPorts, options: ResetOptions): Promis
  */
 async function wipe(ports: ResetPorts, options: ResetOptions): Promise<void> {
   const { files } = ports;
-  const { paths, directoriesToRemove, linksToRemove, registries, signal } = options;
+  const { paths, directoriesToRemove, linksToRemove, routeProtocol, registries, signal } = options;
   const onDisk = new Set(options.stateDisk?.directories);
   // The kernel lists mounts by paths without symbolic links.
   const realOf = await realPaths(ports, [paths.state, ...directoriesToRemove], signal);
@@ -101,6 +103,8 @@ async function wipe(ports: ResetPorts, options: ResetOptions): Promise<void> {
       details: { path: left },
     });
   for (const link of linksToRemove) await tryCommand(ports, ['ip', 'link', 'delete', link], signal);
+  for (const family of ['-4', '-6'])
+    await tryCommand(ports, ['ip', family, 'route', 'flush', 'proto', String(routeProtocol)], signal);
   const mountPoints = await mountsIn(files, [realOf(paths.state), ...directories]);
   for (const path of directoriesToRemove.filter((each) => !onDisk.has(each))) {
     const isLink = (await files.stat(path))?.kind === 'symlink';

@@ -343,7 +343,9 @@ describe('the status push worker', () => {
       { files, clock },
       {
         allowsCgroupV1: true,
-        node: () => ({ families: [], addresses: [], configuredAddress: undefined }),
+        node: () => ({
+          ...{ families: [], addresses: [], configuredAddress: undefined, needsWireguard: false },
+        }),
       },
     );
     facts.machine = async () => ({

@@ -80,6 +80,8 @@ export interface ClusterSettings {
   readonly hardening?: HardeningConfig | undefined;
   /** Further arguments that the operator chose; absent: none. */
   readonly extraArguments?: ExtraArguments | undefined;
+  /** How the network chart carries packets of pods between nodes; absent: VXLAN. */
+  readonly networkBackend?: 'wireguard' | undefined;
 }
 
 /** The settings of a new cluster. Every later node gets them with its ticket. */

@@ -77,6 +77,11 @@ describe('planCharts()', () => {
     expect(network?.values).toEqual({ ...want, apiServer: { host: '127.0.0.1', port: 6445 } });
   });
 
+  test('the pod network gets the backend that cluster.yaml names', () => {
+    const [network] = planCharts(configOf(THREE, 'networking: { backend: wireguard }\n'), { kind: 'all' });
+    expect(network?.values['backend']).toEqual({ type: 'wireguard' });
+  });
+
   test('selects nothing with --skip-charts', () => {
     expect(planCharts(configOf(THREE), { kind: 'none' })).toEqual([]);
   });
@@ -338,13 +343,15 @@ async function start(charts: string, lists: Readonly<Record<string, unknown[]>> 
     env: {},
     signal: never,
   };
+  const installAll = (plan: readonly PlannedChart[]) =>
+    installCharts(context, { plan, layout, state, access, bundle: { store, manifest }, proxy: {} });
   const install = (yaml = charts) => {
     // The network chart comes from the bundle, whose blobs are on the real disk; these tests use only other
     // charts.
     const plan = planCharts(configOf(yaml), { kind: 'all' }).filter(({ name }) => name !== 'flannel');
-    return installCharts(context, { plan, layout, state, access, bundle: { store, manifest }, proxy: {} });
+    return installAll(plan);
   };
-  return { files, helm, host, state, install };
+  return { files, helm, host, state, install, installAll };
 }
 
 const TWO =
@@ -398,6 +405,34 @@ describe('installCharts()', () => {
       expect(helm.flags).toEqual([...want, uninstalled, want[1]]);
     },
   );
+
+  const runsWith = (backend: string) => ({
+    configmaps: [{ data: { 'net-conf.json': JSON.stringify({ Backend: { Type: backend } }) } }],
+  });
+  test.each([
+    { runs: 'vxlan', networking: 'networking: { backend: wireguard }\n' },
+    { runs: 'wireguard', networking: '' },
+  ])('refuses another backend than $runs before it runs helm', async ({ runs, networking }) => {
+    const { helm, installAll } = await start('', runsWith(runs));
+    const plan = planCharts(configOf(THREE, networking), { kind: 'all' });
+    await expect(installAll(plan)).rejects.toMatchObject({
+      code: 'charts-backend-fixed',
+      details: { found: runs },
+    });
+    expect(helm.calls).toEqual([]);
+  });
+
+  test('refuses no cluster that has the backend, or has no pod network yet', async () => {
+    const plan = planCharts(configOf(THREE, 'networking: { backend: wireguard }\n'), { kind: 'all' });
+    for (const lists of [
+      runsWith('wireguard'),
+      { configmaps: [] },
+      { configmaps: [{ data: { 'net-conf.json': '{' } }] },
+    ]) {
+      const { installAll } = await start('', lists);
+      await expect(installAll(plan)).rejects.not.toMatchObject({ code: 'charts-backend-fixed' });
+    }
+  });
 
   test('resumes at the failed chart', async () => {
     const { helm, install } = await start(TWO);

@@ -30,6 +30,10 @@ export const chartErrors = defineErrors({
     'A chart cannot be rendered with the configured values; none of it was installed.',
     'Correct the chart or its `values` where helm reports the error.',
   ),
+  'charts-backend-fixed': fault.operator.precondition(
+    '`networking.backend` in cluster.yaml is another one than that with which the network of pods runs. It cannot change after the init: nodes would change one by one, and pods on nodes with VXLAN and on nodes with WireGuard do not reach each other. Nothing was changed.',
+    'Set `networking.backend` to the value in the message, then run the same command again. Only a new cluster can have another one.',
+  ),
   'charts-timeout': retryable.system.chartTimeout(
     'The resources of a chart did not become ready in time; the error lists the pods that are not ready.',
     'Fix the pods that the error lists, or raise `timeoutSeconds` of the chart, then run the same command again.',

@@ -15,6 +15,7 @@ import { helmBinary } from './helm-binary.ts';
 import { Helm, helmFailure } from './helm.ts';
 import type { PlannedChart } from './plan-charts.ts';
 import { podProblems } from './pod-problems.ts';
+import { refuseOtherBackend } from './refuse-other-backend.ts';
 
 const SETTLE_POLL_MS = 500;
 
@@ -59,6 +60,7 @@ export async function installCharts(
     env: helmEnvironment(env, options.proxy, new URL(access.server).hostname),
   });
   using client = new KubeClient(access, ports);
+  await refuseOtherBackend(client, plan, signal);
   const releases = await listSettled({ helm, client }, context);
   const installed: string[] = [];
   const kept: string[] = [];

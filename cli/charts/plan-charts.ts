@@ -71,7 +71,7 @@ function networkChart(config: ClusterConfig): PlannedChart {
     name: NETWORK_CHART,
     namespace: NETWORK_NAMESPACE,
     source: { kind: 'bundle', component: 'flannel-chart' },
-    values: { ...podRanges(config), apiServer: apiServerOf(config) },
+    values: { ...podRanges(config), ...backendOf(config), apiServer: apiServerOf(config) },
     needs: [],
     wait: true,
     timeoutSeconds: NETWORK_TIMEOUT_SECONDS,
@@ -84,6 +84,11 @@ function podRanges({ networking }: ClusterConfig): Readonly<Record<string, strin
     ({ family, text }) => [family === 'IPv4' ? 'podCIDR' : 'podCIDRv6', text] as const,
   );
   return Object.fromEntries(named);
+}
+
+/** How packets get from node to node. A cluster with VXLAN has the same values as in earlier releases. */
+function backendOf({ networking: { backend } }: ClusterConfig): Readonly<Record<string, object>> {
+  return backend === 'vxlan' ? {} : { backend: { type: backend } };
 }
 
 /**

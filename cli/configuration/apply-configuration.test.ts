@@ -142,6 +142,17 @@ describe('cluster config apply', () => {
     });
   });
 
+  test('refuses another backend of the pod network: nodes would change one by one', async () => {
+    await using shared = await createShared();
+    const before = shared.now.text;
+    await shared.edit((document) => (document['networking'] = { backend: 'wireguard' }));
+    await expect(shared.apply()).rejects.toMatchObject({
+      code: 'configuration-immutable',
+      message: expect.stringMatching(/cluster\.yaml:\d+:\d+: networking\.backend/),
+    });
+    expect(shared.now.text).toBe(before);
+  });
+
   test('merges again after a concurrent change', async () => {
     await using shared = await createShared();
     await shared.edit((document) => (document.join.policy = 'auto'));

@@ -44,7 +44,8 @@ export async function checkThisMachine(
   const options: CollectOptions = {
     nodeName: provisioning?.nodeName ?? machine.hostname(),
     configuredAddress: provisioning?.address,
-    families: [], // A machine knows no networks before it belongs to a cluster.
+    // A machine knows no networks before it belongs to a cluster.
+    ...{ families: [], needsWireguard: false },
     ...(await spaceFor(context, machine, isNode)),
     provisioningProblem: problem,
     tpm: probedTpm(provisioning?.tpm, clock),

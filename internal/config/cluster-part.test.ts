@@ -17,6 +17,8 @@ test('clusterPartOf() includes keys that older agents do not know only if they d
   expect(partOf('hardening: { seccompDefault: false }')).toHaveProperty('hardening.seccompDefault', false);
   expect(partOf('networking: { plugin: flannel }')).toEqual(partOf(''));
   expect(partOf('networking: { plugin: none }')).toHaveProperty('networking.plugin', 'none');
+  expect(partOf('')).not.toHaveProperty('networking.backend');
+  expect(partOf('networking: { backend: wireguard }')).toHaveProperty('networking.backend', 'wireguard');
   expect(partOf('proxy: {}')).toEqual(partOf(''));
   expect(partOf('proxy: { http: "http://p:1" }')).toHaveProperty('proxy.http', 'http://p:1');
   expect(partOf('registries: []')).not.toHaveProperty('registries');

@@ -38,6 +38,7 @@ test.each([
       nodePrefix('node-cidr-mask-size-ipv4: 26, node-cidr-mask-size-ipv6: 116'),
     ),
   },
+  { name: 'an encrypted pod network', given: 'networking: { backend: wireguard }\n' },
   { name: 'the IPv4 argument in a cluster without IPv6', given: nodePrefix('node-cidr-mask-size-ipv4: 25') },
 ])('cluster.yaml may have $name', ({ given }) => {
   expect(problemsOf(given)).toEqual([]);
@@ -214,4 +215,14 @@ test('the part of the configuration that the cluster stores keeps both networks 
     serviceSubnet: '10.96.0.0/12,fd02::/108',
   });
   expect(clusterPartOf(parseClusterConfig(JSON.stringify(part), 'x'))).toEqual(part);
+});
+
+test('cluster.yaml may not have a backend of flannel without flannel, nor one that flannel does not have here', () => {
+  expect(problemsOf('networking:\n  plugin: none\n  backend: wireguard\n')).toMatchObject([
+    { path: 'networking.backend', line: 6, message: expect.stringContaining('left out') },
+  ]);
+  expect(problemsOf('networking:\n  plugin: none\n  backend: vxlan\n')).toEqual([]);
+  expect(problemsOf('networking:\n  backend: wireguard-native\n')).toMatchObject([
+    { path: 'networking.backend', line: 5 },
+  ]);
 });

@@ -45,9 +45,19 @@ export const networkingSchema = z
       .describe(
         'Network of pods. “none”: install another pod network, for example as the first of `charts`.',
       ),
+    backend: z
+      .enum(['vxlan', 'wireguard'])
+      .default('vxlan')
+      .describe(
+        'How flannel carries packets of pods between nodes. “wireguard” encrypts them, and needs a kernel with WireGuard on every node.',
+      ),
   })
   .prefault({})
-  .superRefine(checkNetworks);
+  .superRefine(checkNetworks)
+  .superRefine(({ plugin, backend }, context) => {
+    if (plugin === 'none' && backend !== 'vxlan')
+      addProblem(context, ['backend'], 'left out: `plugin: none` installs no flannel, whose setting this is');
+  });
 
 interface Networks {
   readonly podSubnet: string;

@@ -53,6 +53,16 @@ describe('nodeSettingsFrom()', () => {
       want: { certificates, podSecurity, hardening, apiEndpoint: 'api.example.test:6443' },
     },
     {
+      name: 'reads the backend of the pod network, unless it is VXLAN',
+      given: '{"networking":{"podSubnet":"10.244.0.0/16","backend":"wireguard"}}',
+      want: { certificates, podSecurity, hardening, networkBackend: 'wireguard' },
+    },
+    {
+      name: 'has no backend of the pod network for VXLAN',
+      given: '{"networking":{"backend":"vxlan"}}',
+      want: { certificates, podSecurity, hardening },
+    },
+    {
       name: 'reads an API endpoint with an IPv6 address',
       given: '{"apiServer":{"endpoint":"[2001:db8::1]:443"}}',
       want: { certificates, podSecurity, hardening, apiEndpoint: '[2001:db8::1]:443' },

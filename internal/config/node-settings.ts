@@ -27,6 +27,8 @@ interface NodeSettings {
   readonly hardening: HardeningConfig;
   /** Absent if there are no extra arguments, also in new clusters. */
   readonly extraArguments?: ExtraArguments;
+  /** Absent: VXLAN. */
+  readonly networkBackend?: 'wireguard';
 }
 
 /** Loose objects: the document has further keys. Other schemas validate those keys. */
@@ -39,6 +41,7 @@ const schema = z.looseObject({
   hardening: z.object(hardeningSchema.shape).prefault({}),
   // Strict, unlike the others: a node that ignored an argument would differ from the rest of the cluster.
   extraArguments: extraArgumentsSchema.prefault({}),
+  networking: z.looseObject({ backend: z.enum(['vxlan', 'wireguard']).default('vxlan') }).prefault({}),
 });
 
 /** The members of an init request from which the settings of a cluster come. */
@@ -65,12 +68,13 @@ export function clusterSettingsFrom(source: SettingsSource) {
 
 /** Parses the JSON document of an init request; "" means the defaults. @throws ZodError, SyntaxError */
 export function nodeSettingsFrom(document: string): NodeSettings {
-  const { apiServer, certificates, podSecurity, hardening, extraArguments } = parse(document);
+  const { apiServer, certificates, podSecurity, hardening, extraArguments, networking } = parse(document);
   const endpoint = apiServer?.endpoint;
   return {
     ...{ certificates: ofNodes(certificates), podSecurity, hardening },
     ...(endpoint === undefined ? {} : { apiEndpoint: endpoint }),
     ...(Object.keys(extraArguments).length === 0 ? {} : { extraArguments }),
+    ...(networking.backend === 'vxlan' ? {} : { networkBackend: networking.backend }),
   };
 }
 

@@ -124,7 +124,7 @@ export const doctorErrors = defineErrors({
   ),
   'doctor-network': retryable.operator.unhealthy(
     'A node has no ready pod of the network chart: pods on this node cannot reach pods on other nodes.',
-    'Look at `kubectl -n kube-flannel get pods -o wide` and at the logs of the pod.',
+    'Look at `kubectl -n kube-flannel get pods -o wide` and at the logs of the pod. With `networking.backend: wireguard`, its node needs a kernel with WireGuard.',
   ),
   'doctor-proxy': retryable.operator.unhealthy(
     'A node has no ready kube-proxy: pods on this node cannot reach services.',
@@ -136,7 +136,7 @@ export const doctorErrors = defineErrors({
   ),
   'doctor-name-lookup': retryable.operator.unhealthy(
     'The DNS of the cluster does not answer a node, so pods on it cannot resolve names.',
-    'If it answers other nodes, look at kube-proxy on this node (`kubectl -n kube-system get pods -l k8s-app=kube-proxy -o wide`) and at firewalls for UDP ports 53 and 8472. If it answers none, look at the pods of CoreDNS and at the ConfigMap `coredns` in `kube-system`.',
+    'If it answers other nodes, look at kube-proxy on this node (`kubectl -n kube-system get pods -l k8s-app=kube-proxy -o wide`) and at firewalls for UDP ports 53 and 8472 (with `networking.backend: wireguard`, 51820). If it answers none, look at the pods of CoreDNS and at the ConfigMap `coredns` in `kube-system`.',
   ),
   'doctor-webhook': retryable.operator.unhealthy(
     'API servers ask a webhook before they admit an object, and no pod is ready behind its service.',

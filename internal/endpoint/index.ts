@@ -9,5 +9,5 @@ export {
   urlHost,
   type HostPort,
 } from './endpoint.ts';
-export { PORTS, VXLAN_PORT } from './ports.ts';
+export { PORTS, VXLAN_PORT, WIREGUARD_PORTS } from './ports.ts';
 export { encodeProxyHeader, readProxyHeader } from './proxy-header.ts';

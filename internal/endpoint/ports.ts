@@ -40,3 +40,6 @@ export const PORTS = {
 
 /** The UDP port on which nodes exchange the packets of pods, with the built-in network chart only: the default of flannel's VXLAN. */
 export const VXLAN_PORT = 8472;
+
+/** The same with `networking.backend: wireguard`: the defaults of flannel's WireGuard, one for each IP family of pods. */
+export const WIREGUARD_PORTS = { ipv4: 51820, ipv6: 51821 } as const;

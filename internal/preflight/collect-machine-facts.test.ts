@@ -22,6 +22,7 @@ const options: CollectOptions = {
   nodeName: 'no-such-name.invalid',
   configuredAddress: undefined,
   families: [],
+  needsWireguard: false,
   neededBytes: { '/var/lib/cluster': 5 },
   includesBundle: true,
   allowsCgroupV1: false,

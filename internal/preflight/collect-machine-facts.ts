@@ -9,6 +9,7 @@ import { FileError, readText, type FilePort } from '../file/index.ts';
 import { type MachinePort, readMounts } from '../platform/index.ts';
 import { kernelFacts } from './collect-kernel-facts.ts';
 import { findUnwritable } from './file-systems.ts';
+import { findWireguard } from './find-wireguard.ts';
 import type { MachineFacts, PortProbe } from './machine-facts.ts';
 import type { NeededSpace } from './needed-space.ts';
 import {
@@ -49,6 +50,8 @@ export interface CollectOptions extends NeededSpace {
   readonly configuredAddress: string | undefined;
   /** See `MachineFacts`. */
   readonly families: MachineFacts['families'];
+  /** The network of pods of the cluster is encrypted. */
+  readonly needsWireguard: boolean;
   readonly allowsCgroupV1: boolean;
   /** The provisioning has a state disk. */
   readonly hasStateDisk: boolean;
@@ -76,6 +79,7 @@ export async function collectMachineFacts(
   const { nodeName, configuredAddress, families, allowsCgroupV1, hasStateDisk, callerClockMs } = options;
   return {
     ...(await kernelFacts(files)),
+    wireguard: options.needsWireguard ? await findWireguard(files) : undefined,
     provisioningProblem: options.provisioningProblem,
     tpm: options.tpm && {
       path: options.tpm.path,

@@ -56,6 +56,10 @@ export const preflightErrors = defineErrors({
     'A required kernel module is not loaded. Nothing was changed.',
     'Run `modprobe MODULE`, or `cluster preflight --fix` on the machine. The package cluster-agent loads the module at each boot.',
   ),
+  'preflight-wireguard': retryable.operator.preflight(
+    'The kernel of this machine has no WireGuard, with which the cluster encrypts packets of pods between nodes (`networking.backend`).',
+    `Boot a kernel with WireGuard (the module wireguard, since Linux 5.6; the kernels of Debian, Fedora and Ubuntu have it), ${again} The kernel of a machine in a container is that of its host: run \`modprobe wireguard\` there. Without WireGuard, create the cluster with \`networking.backend: vxlan\`, which encrypts nothing.`,
+  ),
   'preflight-sysctl': retryable.operator.preflight(
     'A kernel parameter does not have the required value. Nothing was changed.',
     'Run `sysctl -w KEY=VALUE`, or `cluster preflight --fix` on the machine. The package cluster-agent sets the parameter at each boot: if it has changed, remove it from the other files in /etc/sysctl.d.',

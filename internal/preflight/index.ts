@@ -21,7 +21,7 @@ export {
 export { collectMachineFacts, type CollectOptions, type CollectPorts } from './collect-machine-facts.ts';
 export { fixOf, PreflightError, preflightErrors, type PreflightErrorCode } from './errors.ts';
 export { MACHINE_CHECKS } from './machine-checks.ts';
-export { collectRunningFacts, RUNNING_CHECKS, type NodeFamilies } from './running-checks.ts';
+export { collectRunningFacts, RUNNING_CHECKS, type NodeNetwork } from './running-checks.ts';
 export type { MachineFacts } from './machine-facts.ts';
 export { LEAST_SPACE, neededSpace, uploadBytes, type NeededSpace } from './needed-space.ts';
 export { findProblemOf, findTpmProblem } from './probe-tpm.ts';

@@ -26,6 +26,21 @@ const modules: Observe<Pick<MachineFacts, 'modules'>> = ({ modules }) =>
     };
   });
 
+/** The kernel has what the network of pods needs to encrypt packets. */
+export const wireguard: Observe<Pick<MachineFacts, 'wireguard'>> = ({ wireguard }) => {
+  if (wireguard === undefined) return [];
+  const cause =
+    'the kernel of this machine has no WireGuard (module wireguard), with which the cluster encrypts packets of pods (networking.backend)';
+  return [
+    {
+      subject: 'WireGuard',
+      figure: wireguard,
+      threshold: 'loaded or loadable (flannel)',
+      problem: failed(wireguard === 'missing' ? cause : undefined),
+    },
+  ];
+};
+
 const sysctls: Observe<Pick<MachineFacts, 'sysctls'>> = ({ sysctls }) =>
   Object.entries(REQUIRED_SYSCTLS).map(([key, value]) => {
     const found = sysctls[key];
@@ -94,6 +109,7 @@ export const KERNEL_SETTING_CHECKS = [
 export const KERNEL_CHECKS: readonly (readonly [PreflightErrorCode, Observe])[] = [
   ...KERNEL_SETTING_CHECKS,
   ['preflight-kernel', kernel],
+  ['preflight-wireguard', wireguard],
 ];
 
 /** Compares "MAJOR.MINOR…"; a text without a version counts as too old. */

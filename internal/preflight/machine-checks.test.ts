@@ -20,6 +20,7 @@ const fit: MachineFacts = {
   writableDirectories: [{ path: '/opt/cluster' }],
   kernelRelease: '6.1.0-18-amd64',
   modules: new Set(['overlay', 'br_netfilter']),
+  wireguard: 'loadable',
   sysctls: {
     'net.ipv4.ip_forward': '1',
     'net.bridge.bridge-nf-call-iptables': '1',
@@ -67,6 +68,16 @@ describe('MACHINE_CHECKS', () => {
     const addresses = ['198.18.0.11', '2001:2::11'];
     expect(of({ ...dual, addresses })).toMatchObject([{ status: 'ok' }]);
     expect(of({ ...dual, addresses, configuredAddress: '2001:2::11' })).toMatchObject([{ status: 'failed' }]);
+  });
+
+  test('require WireGuard of the kernel in a cluster that encrypts packets of pods, and in no other', () => {
+    const of = (wireguard: MachineFacts['wireguard']) =>
+      judged({ wireguard }).filter(({ code }) => code === 'preflight-wireguard');
+    expect(of(undefined)).toEqual([]);
+    expect(of('loaded')).toMatchObject([{ status: 'ok', figure: 'loaded' }]);
+    expect(of('missing')).toMatchObject([
+      { status: 'failed', figure: 'missing', cause: expect.stringMatching(/kernel .* has no WireGuard/) },
+    ]);
   });
 
   test('require of addresses and name servers only what they check', () => {

@@ -1,4 +1,5 @@
 import type { IpFamily } from '../config/index.ts';
+import type { WireguardSupport } from './find-wireguard.ts';
 
 /** Everything about a machine that the checks need. */
 export interface MachineFacts {
@@ -30,6 +31,8 @@ export interface MachineFacts {
   readonly kernelRelease: string;
   /** The modules of `REQUIRED_MODULES` that are loaded or built in. */
   readonly modules: ReadonlySet<string>;
+  /** Undefined: the network of pods does not need WireGuard, or is not known. */
+  readonly wireguard: WireguardSupport | undefined;
   /** Kernel parameters by name; undefined: not available. */
   readonly sysctls: Readonly<Record<string, string | undefined>>;
   readonly cgroup: { readonly version: 1 | 2; readonly controllers: readonly string[] };

@@ -66,6 +66,8 @@ export const settingsShape = z.strictObject({
     .optional(),
   /** Further arguments of the components of Kubernetes, if there are any. */
   extraArguments: extraArgumentsSchema.optional(),
+  /** How the network chart carries packets of pods between nodes. Absent: VXLAN. */
+  networkBackend: z.enum(['wireguard']).optional(),
 });
 
 /** Cluster ownership: the owner's signature over `ownershipStatement` (internal/crypto). */

@@ -149,6 +149,11 @@ describe('updateConfiguration()', () => {
       code: 'config-immutable',
     },
     {
+      name: 'another backend of the pod network',
+      change: { ...START, networking: { backend: 'wireguard' } },
+      code: 'config-immutable',
+    },
+    {
       name: 'another lock PCR',
       change: { ...START, attestation: { ...START.attestation, lockPcr: 14 } },
       code: 'config-immutable',
