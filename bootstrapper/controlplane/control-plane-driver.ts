@@ -19,7 +19,7 @@ import {
 import { JOINSERVICE_UNIT } from '../units/index.ts';
 import { urlHost } from '../../internal/endpoint/index.ts';
 import type { Membership } from '../membership/index.ts';
-import { PATHS, retireControlPlane, type RetirePorts } from '../kubernetes/index.ts';
+import { followRecordedPersons, PATHS, retireControlPlane, type RetirePorts } from '../kubernetes/index.ts';
 import { refuseOtherAddress } from '../preflight/index.ts';
 import {
   type BootstrapData,
@@ -36,7 +36,7 @@ import { DisposableHolder } from './disposable-holder.ts';
 import { AGENT_PATHS, type NodeState } from '../nodestate/index.ts';
 import { restoreEtcdData, startKubernetesEpoch, type Snapshots } from './restore-etcd.ts';
 import { RestartableTask } from './restartable-task.ts';
-import { startCurator, type CuratorMachine } from './start-curator.ts';
+import { startCurator, webhookOf, type CuratorMachine } from './start-curator.ts';
 
 /** Ports (injected dependencies) of the control plane driver. */
 export interface ControlPlaneDriverPorts extends SystemPorts {
@@ -134,6 +134,11 @@ export class MachineControlPlaneDriver implements ControlPlaneDriver {
 
   async startCurator(membership: Membership, signal: AbortSignal): Promise<LocalControlPlane> {
     return startCurator(this.#ports, { ...this.#options, membership, etcd: this.#etcd(), signal });
+  }
+
+  async followPersons(membership: Membership, signal: AbortSignal): Promise<void> {
+    const webhook = () => webhookOf(this.#membership() ?? membership, this.#etcd());
+    await followRecordedPersons(this.#ports, webhook, signal);
   }
 
   /** Renews the credentials of join service and curator; does nothing when they do not run. */

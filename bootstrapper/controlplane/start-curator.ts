@@ -47,7 +47,7 @@ export async function startCurator(ports: SystemPorts, start: CuratorStart): Pro
     { files, nowMs: () => clock.nowMs() },
     { membership, machine, validMinutes: lifetimes().nodeMinutes },
   );
-  const { clusterId, clusterCaPem, nodeId, nodeAddress } = membership;
+  const { clusterId, nodeId, nodeAddress } = membership;
   const config = {
     ...{ clusterId, nodeId, address: nodeAddress, variant: evidence.variant, stores },
     ...{ etcdEndpoint: endpoint, metricsUrl, stateDir: AGENT_PATHS.state },
@@ -65,7 +65,12 @@ export async function startCurator(ports: SystemPorts, start: CuratorStart): Pro
   };
   await ensureCurator(ports, config, signal);
   // The API server reads this file when it starts. It starts after the curator, so the file exists by then.
-  const webhook = { nodeId, clusterCaPem, port: PORTS.authorization, client: apiServer };
-  await writeAuthorizationConfig(files, webhook);
+  await writeAuthorizationConfig(files, { ...webhookOf(membership, start.etcd), persons: [] });
   return { apiServerEtcd: apiServer, curatorEndpoint: formatEndpoint(nodeAddress, PORTS.curator) };
+}
+
+/** How the API server and this agent reach the authorization webhook. */
+export function webhookOf({ nodeId, clusterCaPem }: Membership, etcd: RunningEtcdPair) {
+  const client = etcd.kubernetes.client('apiserver');
+  return { nodeId, clusterCaPem, port: PORTS.authorization, client };
 }

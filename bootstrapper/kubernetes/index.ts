@@ -8,6 +8,7 @@
  */
 export { writeAuthenticationConfig } from './apiserver/authentication-config.ts';
 export { writeAuthorizationConfig } from './controlplane/authorization-config.ts';
+export { followRecordedPersons } from './controlplane/recorded-persons.ts';
 export { METADATA_GUARD_UNIT } from './node/metadata-guard.ts';
 export { APILB_UNIT, ensureBalancer, orderUpstreams } from './balancer/balancer.ts';
 export {

@@ -81,6 +81,10 @@ class FakeDriver implements ControlPlaneDriver {
     return untilAborted(signal);
   }
 
+  followPersons(_membership: Membership, signal: AbortSignal): Promise<void> {
+    return untilAborted(signal);
+  }
+
   checkStop(): Promise<void> {
     return this.mayStop ? Promise.resolve() : Promise.reject(new Error('the last member'));
   }

@@ -82,6 +82,11 @@ async function serve(
     repair.waiting('removed control planes');
     await driver.repairMembers(repair.signal);
   });
+  scope.run('persons', async (persons) => {
+    persons.healthy();
+    persons.waiting('changes of the operators');
+    await driver.followPersons(membership, persons.signal);
+  });
 }
 
 /**
@@ -102,6 +107,8 @@ export interface ControlPlaneDriver {
   startCurator(membership: Membership, signal: AbortSignal): Promise<LocalControlPlane>;
   /** Removes etcd members of removed nodes, until the signal fires. */
   repairMembers(signal: AbortSignal): Promise<void>;
+  /** Tells the API server of this node which people are on record, until the signal fires. */
+  followPersons(membership: Membership, signal: AbortSignal): Promise<void>;
   /** Throws while the cluster needs the control plane on this node. */
   checkStop(signal: AbortSignal): Promise<void>;
   /** Stops the whole control plane after the role was removed. Does nothing when no part of it runs. */

@@ -21,6 +21,12 @@ export {
 export { checkNodeMove, isMemberState, NODE_STATES, type NodeState } from './node-state.ts';
 export { KUBERNETES_GROUPS, OPERATOR_ROLES, type OperatorRole } from './operator-role.ts';
 export {
+  parseRecordedPersons,
+  RECORDED_PERSONS_PATH,
+  renderRecordedPersons,
+  type RecordedPerson,
+} from './recorded-persons.ts';
+export {
   checkRoleChange,
   leaveGuard,
   quorumOf,

@@ -11,6 +11,7 @@ import {
   pubKeyDerOf,
 } from '../../internal/pki/index.ts';
 import { CLUSTER_PREFIX, records } from '../../internal/records/index.ts';
+import { RECORDED_PERSONS_PATH } from '../../internal/role/index.ts';
 import type { TlsIdentity } from '../../internal/rpc/index.ts';
 import {
   createMemoryLogger,
@@ -21,7 +22,7 @@ import {
   type TestPeer,
 } from '../../internal/testing/index.ts';
 import { OwnerDocuments } from '../ownerdocs/index.ts';
-import { createMembershipLookup } from './membership-lookup.ts';
+import { createMembershipLookup, listRecordedPersons } from './membership-lookup.ts';
 import { serveAuthorization } from './serve-authorization.ts';
 
 const clock = new SystemClock();
@@ -52,7 +53,11 @@ beforeAll(async () => {
   const listening = Promise.withResolvers<number>();
   serving = serveAuthorization(
     { port: 0, identity: own.tls, callersCaPem, onListening: listening.resolve },
-    { lookup: createMembershipLookup({ etcd: space, ownerDocs }, clock), log: createMemoryLogger().log },
+    {
+      lookup: createMembershipLookup({ etcd: space, ownerDocs }, clock),
+      persons: (signal) => listRecordedPersons({ ownerDocs, clock }, signal),
+      log: createMemoryLogger().log,
+    },
     stop.signal,
   ).catch((error: unknown) => error);
   port = await listening.promise;
@@ -138,6 +143,38 @@ test('the webhook answers only the API server', async () => {
   // // A node certificate of a cluster member is not an etcd client certificate.
   await expect(ask(spec, own.tls)).rejects.toThrow();
 });
+
+/** Asks for the list of recorded people as the agent does. */
+function persons(caller: TlsIdentity): Promise<number | undefined> {
+  return new Promise((resolve, reject) => {
+    const asked = request(
+      {
+        ...{ host: '127.0.0.1', port, path: RECORDED_PERSONS_PATH, agent: false, ca: cluster.trust.caPem },
+        servername: own.identity.kind === 'node' ? own.identity.nodeId : '',
+        ...{ cert: caller.certPem, key: caller.keyPem.reveal() },
+      },
+      (response) => {
+        response.resume();
+        response.on('end', () => resolve(response.statusCode));
+      },
+    );
+    asked.on('error', reject);
+    asked.end();
+  });
+}
+
+test('the webhook gives the list of recorded people to nobody but the API server and the agent, and none while etcd is unavailable', async () => {
+  const apiServer = await etcd.clientFiles('apiserver');
+  expect(await persons(apiServer)).toBe(200);
+  expect(await persons(await etcd.clientFiles('curator'))).toBe(403);
+  await member.freeze();
+  try {
+    expect(await persons(apiServer)).toBe(500);
+  } finally {
+    member.thaw();
+  }
+  await untilServing(await etcd.connect('root', member.endpoint));
+}, 20_000);
 
 test('the webhook refuses malformed and too long reviews', async () => {
   const apiServer = await etcd.clientFiles('apiserver');

@@ -1,10 +1,10 @@
 import { describe, expect, test } from '@jest/globals';
 import { put, remove } from '../../internal/etcd/index.ts';
 import { records } from '../../internal/records/index.ts';
-import type { OperatorRole } from '../../internal/role/index.ts';
+import { parseRecordedPersons, renderRecordedPersons, type OperatorRole } from '../../internal/role/index.ts';
 import { FakeClock, MemoryEtcd } from '../../internal/testing/index.ts';
 import { FakeOwner } from '../ownerdocs/fake-owner.ts';
-import { createMembershipLookup } from './membership-lookup.ts';
+import { createMembershipLookup, listRecordedPersons } from './membership-lookup.ts';
 import { claimOf, decideReview, parseReview, renderDecision, type RecordedMember } from './access-review.ts';
 
 const never = new AbortController().signal;
@@ -234,5 +234,60 @@ describe('createMembershipLookup()', () => {
     await expect(lookup(node1, never)).rejects.toThrow('no leader');
     isDown = false;
     expect(await lookup(node1, never)).toBeUndefined();
+  });
+});
+
+describe('listRecordedPersons()', () => {
+  test('listRecordedPersons() has the owners, operators and viewers that an owner has signed, and no others', async () => {
+    const clock = new FakeClock();
+    const etcd = new MemoryEtcd();
+    const first = new FakeOwner({ clock });
+    const ownerDocs = first.ownerDocs(etcd);
+    const uidOf = (digit: string): string => `sha256:${digit.repeat(64)}`;
+    const write = (name: string, fingerprint: string, role: OperatorRole, key = fingerprint) => {
+      const record = records.operator.encode({ version: 1, name, fingerprint, role, createdMs: 1 });
+      return etcd.commit({ when: [], then: [put(records.operator.key(key), record)] }, { signal: never });
+    };
+    await write('ann', first.fingerprint, 'owner');
+    await write('bob', uidOf('b'), 'operator');
+    await write('carl', uidOf('c'), 'viewer');
+    // Records that an owner has signed in another form, and one under the key of another person.
+    await write('dora', uidOf('d'), 'operator');
+    await write('otto', uidOf('e'), 'operator');
+    await write('bob', uidOf('b'), 'operator', uidOf('f'));
+    const operators = [
+      { name: 'bob', fingerprint: uidOf('b'), role: 'operator' as const },
+      { name: 'carl', fingerprint: uidOf('c'), role: 'viewer' as const },
+      { name: 'dora', fingerprint: uidOf('d'), role: 'viewer' as const },
+      { name: 'eve', fingerprint: uidOf('e'), role: 'operator' as const },
+    ];
+    await first.record(etcd, first.sign('operators', { operators }));
+    const list = () => listRecordedPersons({ ownerDocs, clock }, never);
+    const expected = [
+      { uid: first.fingerprint, user: 'ann', group: 'kubeadm:cluster-admins' },
+      { uid: uidOf('b'), user: 'bob', group: 'cluster:operators' },
+      { uid: uidOf('c'), user: 'carl', group: 'cluster:viewers' },
+    ];
+    const found = await list();
+    expect(found).toHaveLength(expected.length);
+    expect(found).toEqual(expect.arrayContaining(expected));
+    expect(parseRecordedPersons(renderRecordedPersons(found))).toEqual(found);
+    await etcd.commit({ when: [], then: [remove(records.operator.key(uidOf('b')))] }, { signal: never });
+    expect((await list()).map(({ user }) => user).sort()).toEqual(['ann', 'carl']);
+  });
+});
+
+describe('parseRecordedPersons()', () => {
+  const person = { uid: id, user: 'ann', group: 'cluster:operators' };
+  test.each([
+    { name: 'a name with a quote', over: { user: "a' || true || '" } },
+    { name: 'a name with a space', over: { user: 'ann cluster:operators' } },
+    { name: 'a group of Kubernetes', over: { group: 'system:masters' } },
+    { name: 'the ID of a node', over: { uid: 'node-1' } },
+    { name: 'another value', over: { more: 1 } },
+  ])('parseRecordedPersons() refuses $name', ({ over }) => {
+    const text = (each: object): string => JSON.stringify({ version: 1, persons: [each] });
+    expect(parseRecordedPersons(text(person))).toEqual([person]);
+    expect(() => parseRecordedPersons(text({ ...person, ...over }))).toThrow();
   });
 });

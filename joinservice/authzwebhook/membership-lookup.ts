@@ -1,8 +1,8 @@
 import { withTimeout } from '../../internal/cleanup/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
 import type { KeySpace } from '../../internal/etcd/index.ts';
-import { records } from '../../internal/records/index.ts';
-import { isMemberState } from '../../internal/role/index.ts';
+import { OPERATOR_NAME, records } from '../../internal/records/index.ts';
+import { isMemberState, KUBERNETES_GROUPS, type RecordedPerson } from '../../internal/role/index.ts';
 import type { OwnerDocuments } from '../ownerdocs/index.ts';
 import type { Claim, RecordedMember } from './access-review.ts';
 
@@ -37,6 +37,26 @@ export function createMembershipLookup({ etcd, ownerDocs }: LookupReads, clock: 
     member.catch(() => cached.delete(claim.id));
     return member;
   };
+}
+
+/**
+ * The people whose requests the webhook does not deny, from one linearizable read: the same as the lookup of each would find. Names of
+ * an unusual form are left out.
+ */
+export async function listRecordedPersons(
+  {
+    ownerDocs,
+    clock,
+  }: { readonly ownerDocs: Pick<OwnerDocuments, 'signedOperators'>; readonly clock: Clock },
+  signal: AbortSignal,
+): Promise<readonly RecordedPerson[]> {
+  const operators = await withTimeout(
+    { what: 'reading the operators', ms: READ_MS, clock, signal },
+    (child) => ownerDocs.signedOperators(child),
+  );
+  return operators
+    .filter(({ name }) => OPERATOR_NAME.test(name))
+    .map(({ name, fingerprint, role }) => ({ uid: fingerprint, user: name, group: KUBERNETES_GROUPS[role] }));
 }
 
 type Lookup = RecordedMember | undefined;

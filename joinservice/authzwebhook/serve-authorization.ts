@@ -5,6 +5,11 @@ import type { AddressInfo, Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import type { Logger } from '../../internal/logging/index.ts';
 import type { TlsIdentity } from '../../internal/rpc/index.ts';
+import {
+  RECORDED_PERSONS_PATH,
+  renderRecordedPersons,
+  type RecordedPerson,
+} from '../../internal/role/index.ts';
 import type { MembershipLookup } from './membership-lookup.ts';
 import {
   claimOf,
@@ -44,13 +49,25 @@ export interface AuthorizationListener {
   readonly onListening?: ((port: number) => void) | undefined;
 }
 
-/** Answers SubjectAccessReviews of this node's API server until the signal fires. */
+/** What the webhook knows about nodes and people. */
+export interface AuthorizationSources {
+  readonly lookup: MembershipLookup;
+  /** The people whose requests are not denied. Rejects while etcd is unavailable. */
+  readonly persons: (signal: AbortSignal) => Promise<readonly RecordedPerson[]>;
+  readonly log: Logger;
+}
+
+/**
+ * Answers SubjectAccessReviews of this node's API server until the signal fires, and gives this node's agent the list of the people about
+ * whom the API server need not ask. Both callers have the client certificate of the API server.
+ */
 export async function serveAuthorization(
   place: AuthorizationListener,
-  { lookup, log }: { readonly lookup: MembershipLookup; readonly log: Logger },
+  sources: AuthorizationSources,
   signal: AbortSignal,
 ): Promise<never> {
   const { identity, callersCaPem } = place;
+  const { log } = sources;
   const server = createServer(
     {
       cert: identity.certPem,
@@ -66,7 +83,7 @@ export async function serveAuthorization(
       maxHeaderSize: 16 * 1024,
     },
     (request, response) => {
-      answer(request, { lookup, log, signal }).then(
+      answer(request, { ...sources, signal }).then(
         ({ status, body }) => end(response, status, body),
         (error: unknown) => {
           // After status 500 the API server retries, and then denies.
@@ -105,9 +122,11 @@ interface Answer {
 
 async function answer(
   request: IncomingMessage,
-  ports: { readonly lookup: MembershipLookup; readonly log: Logger; readonly signal: AbortSignal },
+  ports: AuthorizationSources & { readonly signal: AbortSignal },
 ): Promise<Answer> {
   if (!isCaller(request.socket as TLSSocket)) return { status: 403, body: '' };
+  if (request.method === 'GET' && request.url === RECORDED_PERSONS_PATH)
+    return { status: 200, body: renderRecordedPersons(await ports.persons(ports.signal)) };
   // The API server adds query parameters.
   if (request.method !== 'POST' || request.url?.split('?')[0] !== PATH) return { status: 404, body: '' };
   const text = await bodyOf(request);
@@ -124,11 +143,7 @@ async function answer(
 /** While etcd is unavailable, the webhook has no opinion about owners, so that an owner can repair the cluster. */
 async function decide(
   subject: ReviewSubject,
-  {
-    lookup,
-    log,
-    signal,
-  }: { readonly lookup: MembershipLookup; readonly log: Logger; readonly signal: AbortSignal },
+  { lookup, log, signal }: Omit<AuthorizationSources, 'persons'> & { readonly signal: AbortSignal },
 ): Promise<ReviewDecision> {
   const claim = claimOf(subject);
   try {

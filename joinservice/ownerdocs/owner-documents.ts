@@ -8,11 +8,12 @@ import {
 } from '../../internal/ownerdocument/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
 import { ed25519SpkiFromRaw } from '../../internal/crypto/index.ts';
-import type { Entry, KeySpace } from '../../internal/etcd/index.ts';
+import type { Entry, KeyRange, KeySpace } from '../../internal/etcd/index.ts';
 import { fingerprintOfKey } from '../../internal/pki/index.ts';
 import {
   CLUSTER_KEY,
   documentKey,
+  OPERATORS_PREFIX,
   OWNERS_PREFIX,
   records,
   type OperatorRecord,
@@ -129,16 +130,35 @@ export class OwnerDocuments {
   async recordedOperator(fingerprint: string, signal: AbortSignal): Promise<RecordedOperator | undefined> {
     const key = records.operator.key(fingerprint);
     try {
-      const options = { signal, mayHaveEnded: true, anyEpoch: true, also: key };
+      const options = { signal, mayHaveEnded: true, anyEpoch: true, also: { key } };
       const { document, trust, also } = await this.#newestAndTrust('operators', '', options);
-      if (also === undefined) return undefined;
-      const record = records.operator.decode(key, also.value);
+      const [entry] = also;
+      if (entry === undefined) return undefined;
+      const record = records.operator.decode(key, entry.value);
       return { record, whyUnsigned: whyUnsigned(record, signedOperator(fingerprint, document, trust)) };
     } catch (error) {
       if (!(error instanceof OwnerDocumentError)) throw error;
       const { record } = await records.operator.read(this.#ports.etcd, key, signal);
       return record && { record, whyUnsigned: error.message };
     }
+  }
+
+  /**
+   * The records of all operators that give access: an owner has signed name, key and role. The same rules as in
+   * `recordedOperator`.
+   * @throws OwnerDocumentError if the list of operators or the chain of owners is invalid
+   */
+  async signedOperators(signal: AbortSignal): Promise<readonly OperatorRecord[]> {
+    const options = { signal, mayHaveEnded: true, anyEpoch: true, also: { prefix: OPERATORS_PREFIX } };
+    const { document, trust, also } = await this.#newestAndTrust('operators', '', options);
+    return also
+      .map(({ key, value }) => ({ key, record: records.operator.decode(key, value) }))
+      .filter(
+        ({ key, record }) =>
+          key === records.operator.key(record.fingerprint) &&
+          whyUnsigned(record, signedOperator(record.fingerprint, document, trust)) === undefined,
+      )
+      .map(({ record }) => record);
   }
 
   /** Why no owner has signed a configuration; undefined if an owner has. */
@@ -202,24 +222,24 @@ export class OwnerDocuments {
 
   /**
    * Reads a document and the owners at the same revision, so that no change of the owners comes between the two.
-   * @param options `also`: another key to read
+   * @param options `also`: other keys to read
    */
   async #newestAndTrust<K extends DocumentKind>(
     kind: K,
     subject: string,
-    options: EffectOptions & { readonly also?: string },
+    options: EffectOptions & { readonly also?: KeyRange },
   ): Promise<{
     readonly document: VerifiedDocument<K> | undefined;
     readonly trust: CurrentTrust;
-    readonly also: Entry | undefined;
+    readonly also: readonly Entry[];
   }> {
     const key = documentKey(kind, subject);
     return twice(async () => {
-      const ranges = [...TRUST, { key }, ...(options.also === undefined ? [] : [{ key: options.also }])];
-      const [cluster, owners, stored, also] = await this.#ports.etcd.readTogether(ranges, options);
+      const ranges = [...TRUST, { key }, ...(options.also === undefined ? [] : [options.also])];
+      const [cluster, owners, stored, also = []] = await this.#ports.etcd.readTogether(ranges, options);
       const trust = this.#trustFrom(cluster, owners);
       const entry = stored?.[0];
-      if (entry === undefined) return { document: undefined, trust, also: also?.[0] };
+      if (entry === undefined) return { document: undefined, trust, also };
       const document = verifyDocument(documentBytes(entry), {
         ...trust,
         ...(options.anyEpoch === true ? { epoch: 1 } : {}),
@@ -228,7 +248,7 @@ export class OwnerDocuments {
         acceptExpired: options.mayHaveEnded ?? false,
       });
       this.#floors.set(key, floorOf(document));
-      return { document, trust, also: also?.[0] };
+      return { document, trust, also };
     });
   }
 

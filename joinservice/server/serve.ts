@@ -18,7 +18,7 @@ import type { TlsIdentity } from '../../internal/rpc/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
 import { OwnerDocuments } from '../ownerdocs/index.ts';
 import { Curator, NodeStore, type CuratorFacts } from '../curator/index.ts';
-import { createMembershipLookup, serveAuthorization } from '../authzwebhook/index.ts';
+import { createMembershipLookup, listRecordedPersons, serveAuthorization } from '../authzwebhook/index.ts';
 import { operatorApiHandlers } from '../operatorapi/index.ts';
 import { OperatorApi } from '../curatorproto/gen/operatorapi_pb.js';
 import { Distribution } from '../curatorproto/gen/distribution_pb.js';
@@ -180,9 +180,13 @@ async function runAuthorization(
   signal: AbortSignal,
 ): Promise<void> {
   const callersCaPem = await readFile(ports.files, callersCaFile);
-  const lookup = createMembershipLookup({ etcd, ownerDocs }, ports.clock);
-  const log = ports.log.child('authorize');
-  await serveAuthorization({ port, identity, callersCaPem, onListening }, { lookup, log }, signal);
+  const { clock } = ports;
+  const sources = {
+    lookup: createMembershipLookup({ etcd, ownerDocs }, clock),
+    persons: (stop: AbortSignal) => listRecordedPersons({ ownerDocs, clock }, stop),
+    log: ports.log.child('authorize'),
+  };
+  await serveAuthorization({ port, identity, callersCaPem, onListening }, sources, signal);
 }
 
 /** Expiry times of the certificates that this program shows or trusts. */

@@ -24,7 +24,12 @@ import {
 import { KubeClient, reviewKubelet } from '../../../internal/kube/index.ts';
 import type { TlsIdentity } from '../../../internal/rpc/index.ts';
 import { Secret } from '../../../internal/secret/index.ts';
-import { TestApiServer, TestEtcd, untilServing } from '../../../internal/testing/index.ts';
+import {
+  createMemoryLogger,
+  TestApiServer,
+  TestEtcd,
+  untilServing,
+} from '../../../internal/testing/index.ts';
 import {
   createTestCredential,
   ENDPOINT_RULES,
@@ -33,8 +38,14 @@ import {
   type TestCredentialName,
 } from '../../removalprobe/index.ts';
 import { ProbeResult_Outcome as Outcome } from '../../../joinservice/curatorproto/gen/streams_pb.js';
-import { KUBERNETES_GROUPS } from '../../../internal/role/index.ts';
-import { writeAuthorizationConfig } from './authorization-config.ts';
+import {
+  KUBERNETES_GROUPS,
+  RECORDED_PERSONS_PATH,
+  renderRecordedPersons,
+  type RecordedPerson,
+} from '../../../internal/role/index.ts';
+import { writeAuthorizationConfig, type AuthorizationOptions } from './authorization-config.ts';
+import { followRecordedPersons } from './recorded-persons.ts';
 import { PATHS } from '../settings.ts';
 
 const nowMs = (): number => Date.now();
@@ -51,6 +62,9 @@ let kubernetesCa: Authority;
 let frontProxyCa: Authority;
 let serviceAccountKey: Secret<string>;
 let membership: Server;
+let webhook: Omit<AuthorizationOptions, 'persons'>;
+/** The list that the stand-in for the webhook serves; undefined while it has none. */
+let recorded: readonly RecordedPerson[] | undefined;
 const asked: Review['spec'][] = [];
 const removed = new Set<string>();
 
@@ -77,12 +91,13 @@ beforeAll(async () => {
   for (const [name, text] of Object.entries(files))
     await writeFile(join(directory, name), text, { mode: 0o600 });
   membership = await serveMembership(tls, callersCaPem);
-  await writeAuthorizationConfig(relocated(), {
+  webhook = {
     nodeId,
     clusterCaPem: clusterCa.caPem,
     port: (membership.address() as AddressInfo).port,
     client: { certFile: join(directory, 'etcd.crt'), keyFile: join(directory, 'etcd.key') },
-  });
+  };
+  await writeAuthorizationConfig(relocated(), { ...webhook, persons: [] });
   await apiServer.start(flags());
 }, 150_000);
 
@@ -136,6 +151,7 @@ function relocated(): FilePort {
   const files = new DiskFiles();
   return Object.assign(Object.create(files) as DiskFiles, {
     makeDirectory: async () => undefined,
+    read: (path: string, maxBytes: number) => files.read(move(path), maxBytes),
     writeAtomic: (path: string, text: string) => files.writeAtomic(move(path), move(text)),
   });
 }
@@ -154,6 +170,11 @@ async function serveMembership(tls: TlsIdentity, callersCaPem: string): Promise<
       minVersion: 'TLSv1.3',
     },
     (incoming, response) => {
+      if (incoming.url === RECORDED_PERSONS_PATH) {
+        const body = recorded === undefined ? '' : renderRecordedPersons(recorded);
+        response.writeHead(recorded === undefined ? 500 : 200).end(body);
+        return;
+      }
       const parts: Buffer[] = [];
       incoming.on('data', (part: Buffer) => parts.push(part));
       incoming.on('end', () => {
@@ -261,6 +282,82 @@ test('the kubeconfig of a removed owner is refused within 10 s', async () => {
     await new Promise((resolve) => setTimeout(resolve, POLL_MS));
   }
 }, 30_000);
+
+/** Whether the API server asks the webhook about a subject. Each call is about another object, because answers are cached. */
+async function isAskedAbout(subject: Review['spec']): Promise<boolean> {
+  const admin = await clientOf({ commonName: 'admin', organization: 'system:masters' });
+  const server = `https://127.0.0.1:${apiServer.port}`;
+  const caPem = await readFile(join(directory, 'serving/apiserver.crt'), 'utf8');
+  using client = new KubeClient({ server, caPem, ...admin }, { clock: new SystemClock() });
+  const before = asked.length;
+  const resource = { verb: 'get', version: 'v1', resource: 'nodes', name: `n${++reviews}` };
+  const review = {
+    ...{ apiVersion: 'authorization.k8s.io/v1', kind: 'SubjectAccessReview' },
+    spec: { ...subject, resourceAttributes: resource },
+  };
+  const path = '/apis/authorization.k8s.io/v1/subjectaccessreviews';
+  await client.postJson(path, review, new AbortController().signal);
+  return asked.length > before;
+}
+let reviews = 0;
+
+async function untilAsked(subject: Review['spec'], isWanted: boolean): Promise<void> {
+  const startMs = nowMs();
+  while ((await isAskedAbout(subject)) !== isWanted) {
+    expect(nowMs() - startMs).toBeLessThan(10_000);
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+  }
+}
+
+test('an API server does not ask about people who are on record, and asks about everybody within 10 s after they are not', async () => {
+  const { owner, operator, viewer } = KUBERNETES_GROUPS;
+  const [ann, bob] = [`sha256:${'3'.repeat(64)}`, `sha256:${'4'.repeat(64)}`];
+  const annSubject = { user: 'owner', uid: ann, groups: [owner, 'system:authenticated'] };
+  const bobSubject = { user: 'bob', uid: bob, groups: [operator, 'system:authenticated'] };
+  const stop = new AbortController();
+  const ports = { files: relocated(), clock: new SystemClock(), log: createMemoryLogger().log };
+  recorded = [
+    { uid: ann, user: 'ann', group: owner },
+    { uid: bob, user: 'bob', group: operator },
+  ];
+  expect(await isAskedAbout(annSubject)).toBe(true);
+  const following = followRecordedPersons(ports, () => webhook, stop.signal).catch((error: unknown) => error);
+  await untilAsked(annSubject, false);
+  expect(await isAskedAbout(bobSubject)).toBe(false);
+  const different = [
+    { ...annSubject, uid: `sha256:${'5'.repeat(64)}` },
+    { ...bobSubject, user: 'carl' },
+    { ...bobSubject, uid: ann },
+    { ...bobSubject, groups: [viewer] },
+    { ...bobSubject, groups: [operator, viewer] },
+    { ...bobSubject, groups: [operator, owner] },
+    { ...bobSubject, groups: [operator, 'system:nodes'] },
+    { ...bobSubject, user: 'system:node:bob' },
+    { ...annSubject, groups: [owner, operator] },
+    { ...annSubject, groups: [owner, 'system:nodes'] },
+  ];
+  for (const subject of different) expect([subject, await isAskedAbout(subject)]).toEqual([subject, true]);
+  // A list that is not there, a shorter list, and the end of the agent.
+  recorded = undefined;
+  await untilAsked(bobSubject, true);
+  recorded = [{ uid: ann, user: 'ann', group: owner }];
+  await untilAsked(annSubject, false);
+  expect(await isAskedAbout(bobSubject)).toBe(true);
+  removed.add(ann);
+  const person = await ownerOf(ann);
+  expect(await get('/api/v1/namespaces', person)).toBe(200);
+  recorded = [];
+  const removedMs = nowMs();
+  while ((await get('/api/v1/namespaces', person)) !== 403) {
+    expect(nowMs() - removedMs).toBeLessThan(10_000);
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+  }
+  recorded = [{ uid: ann, user: 'ann', group: owner }];
+  await untilAsked(annSubject, false);
+  stop.abort(new Error('the test is over'));
+  await following;
+  await untilAsked(annSubject, true);
+}, 90_000);
 
 test('an administrator can run a SubjectAccessReview for a kubelet at each API server', async () => {
   const admin = await clientOf({ commonName: 'admin', organization: 'system:masters' });
