@@ -8,15 +8,10 @@ import {
   randomBytes,
   timingSafeEqual,
 } from 'node:crypto';
+import { rawX25519, x25519PrivateKey, x25519PublicKey } from '../crypto/index.ts';
 import { ByteReader } from './byte-reader.ts';
 import { BackupError } from './errors.ts';
-import {
-  parseRecipient,
-  rawX25519,
-  x25519PrivateKey,
-  x25519PublicKey,
-  type RecoveryKey,
-} from './recovery-key.ts';
+import { parseRecipient, type RecoveryKey } from './recovery-key.ts';
 
 const VERSION_LINE = 'age-encryption.org/v1\n';
 const CHUNK_BYTES = 64 * 1024;

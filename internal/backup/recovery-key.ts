@@ -1,4 +1,5 @@
-import { createPrivateKey, createPublicKey, hkdfSync, type KeyObject } from 'node:crypto';
+import { createPrivateKey, hkdfSync } from 'node:crypto';
+import { rawX25519, x25519PrivateKey } from '../crypto/index.ts';
 import { Secret } from '../secret/index.ts';
 import { bech32Decode, bech32Encode } from './bech32.ts';
 
@@ -6,9 +7,6 @@ const PUBLIC_PREFIX = 'age';
 const PRIVATE_PREFIX = 'age-secret-key-';
 const KEY_BYTES = 32;
 const DERIVATION = 'cluster/backup/recovery-key/v1';
-/** RFC 8410: PKCS#8 and SubjectPublicKeyInfo of an X25519 key are these bytes and the raw key. */
-const PKCS8_PREFIX = Buffer.from('302e020100300506032b656e04220420', 'hex');
-const SPKI_PREFIX = Buffer.from('302a300506032b656e032100', 'hex');
 
 /** A key that opens backups: an age identity (X25519). */
 export interface RecoveryKey {
@@ -36,22 +34,6 @@ export function parseRecoveryKey(text: Secret<string>): RecoveryKey {
 /** The raw public key of a recipient, "age1…". @throws BackupError `backup-recipient-invalid` */
 export function parseRecipient(text: string): Uint8Array {
   return bech32Decode(PUBLIC_PREFIX, text);
-}
-
-/** A raw X25519 private key for node:crypto. */
-export function x25519PrivateKey(raw: Uint8Array): KeyObject {
-  return createPrivateKey({ key: Buffer.concat([PKCS8_PREFIX, raw]), format: 'der', type: 'pkcs8' });
-}
-
-/** A raw X25519 public key for node:crypto. */
-export function x25519PublicKey(raw: Uint8Array): KeyObject {
-  return createPublicKey({ key: Buffer.concat([SPKI_PREFIX, raw]), format: 'der', type: 'spki' });
-}
-
-/** The raw public half of an X25519 key. */
-export function rawX25519(key: KeyObject): Uint8Array {
-  const publicKey = key.type === 'private' ? createPublicKey(key) : key;
-  return new Uint8Array(publicKey.export({ format: 'der', type: 'spki' }).subarray(SPKI_PREFIX.length));
 }
 
 function recoveryKeyFrom(raw: Uint8Array): RecoveryKey {

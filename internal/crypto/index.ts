@@ -50,3 +50,4 @@ export {
   ticketStatementId,
   type TicketStatement,
 } from './ticket-statement.ts';
+export { rawX25519, x25519PrivateKey, x25519PublicKey } from './x25519.ts';
