@@ -1,5 +1,7 @@
+import { parseRecipient } from '../../internal/backup/index.ts';
 import { childSignal } from '../../internal/cleanup/index.ts';
-import type { CodedError } from '../../internal/errors/index.ts';
+import { describeError, type CodedError } from '../../internal/errors/index.ts';
+import { createConsoleChallenge } from '../../internal/statedisk/index.ts';
 import { createMachineEvidence, createTpm } from '../attest/index.ts';
 import {
   destroyStateDisk,
@@ -11,7 +13,14 @@ import {
   type DiskPorts,
   type DiskSettings,
 } from '../disk/index.ts';
-import { failureText, printOnConsole, serveLockedDisk } from '../machineservice/index.ts';
+import {
+  challengeLines,
+  failureText,
+  findCodeSources,
+  printOnConsole,
+  serveLockedDisk,
+  type ConsoleEntry,
+} from '../machineservice/index.ts';
 import { loadMachineIdentity } from '../nodestate/index.ts';
 import type { ResetDisk } from '../reset/index.ts';
 import type { AgentOptions, AgentPorts } from './agent-ports.ts';
@@ -23,6 +32,8 @@ const LOCKED_PATHS = {
   machineKey: '/run/cluster/locked-disk/key.pem',
   fingerprint: '/run/cluster/locked-disk/fingerprint',
   keySecret: '/run/cluster/locked-disk/attestation-key.sealed',
+  /** The named pipe for the code, where the console has a login. */
+  code: '/run/cluster/locked-disk/code',
 };
 /** Formatting writes the whole disk, which takes longer than systemd waits for the agent. */
 const EXTENSION_MS = 60_000;
@@ -48,14 +59,21 @@ export async function openProvisionedDisk(ports: AgentPorts, options: AgentOptio
   });
 }
 
+/** A state disk that the TPM does not release. */
+interface ClosedDisk {
+  readonly diskPorts: DiskPorts;
+  readonly settings: DiskSettings;
+  readonly reason: CodedError;
+}
+
 /**
- * Serves the init port until an owner has recovered the disk. The machine key is created for this boot, because the
+ * Serves the init port and the console until an owner has recovered the disk. The machine key is created for this boot, because the
  * permanent key is on the locked disk.
  */
 async function untilRecovered(
   ports: AgentPorts,
   { provisioning, agentVersion, onReady, signal }: AgentOptions,
-  disk: { readonly diskPorts: DiskPorts; readonly settings: DiskSettings; readonly reason: CodedError },
+  disk: ClosedDisk,
 ): Promise<void> {
   const { files, clock, machine, log } = ports;
   const { diskPorts, settings, reason } = disk;
@@ -72,10 +90,13 @@ async function untilRecovered(
   const { code, message, fix } = reason;
   const { fingerprint } = identity;
   await onReady(`${code}: ${message}. Fix: ${fix}`);
-  await printOnConsole(ports, failureText({ code, message, fix }, fingerprint), { log, signal });
+  const consoleEntry = await createConsoleEntry(ports, disk, signal);
+  // Above a login prompt, the challenge is a part of this text. Consoles without logins show it by themselves.
+  const more = consoleEntry === undefined || consoleEntry.sources.areConsoles ? [] : consoleEntry.lines;
+  await printOnConsole(ports, failureText(reason, fingerprint, more), { log, signal });
   await serveLockedDisk(
     {
-      ...{ clock, machine, evidence, agentVersion, fingerprint, device, reason },
+      ...{ clock, machine, evidence, agentVersion, fingerprint, device, reason, consoleEntry },
       ownerKeys: ownerKeysOf(provisioning),
       log: diskPorts.log,
       read: (alive) => readLockedDisk(diskPorts, settings, alive),
@@ -83,6 +104,28 @@ async function untilRecovered(
     },
     signal,
   );
+}
+
+/** The way in at the console; undefined if the record of the disk has no data for it, or cannot be read now. */
+async function createConsoleEntry(
+  ports: AgentPorts,
+  { diskPorts, settings, reason }: ClosedDisk,
+  signal: AbortSignal,
+): Promise<ConsoleEntry | undefined> {
+  try {
+    const { uuid, consoleRecovery: recovery } = await readLockedDisk(diskPorts, settings, signal);
+    if (recovery === undefined) return undefined;
+    const recipients = settings.recipients.map(parseRecipient);
+    const challenge = createConsoleChallenge({ uuid, recovery, recipients });
+    const sources = await findCodeSources(ports, LOCKED_PATHS.code, signal);
+    const pipe = sources.areConsoles ? undefined : LOCKED_PATHS.code;
+    const lines = challengeLines(reason, { challenge: challenge.text, pipe });
+    return { commands: ports.commands, sources, challenge, lines };
+  } catch (error) {
+    signal.throwIfAborted();
+    diskPorts.log.warn('no recovery at the console', { error: describeError(error) });
+    return undefined;
+  }
 }
 
 /** The state disk, with the function with which a reset destroys it; undefined on a machine without a state disk. */

@@ -2,7 +2,7 @@ import { createHash, sign } from 'node:crypto';
 import { mkdtemp, open, rm, truncate, writeFile, copyFile, mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
-import { decryptAge, parseRecoveryKey } from '../../internal/backup/index.ts';
+import { decryptAge, parseRecipient, parseRecoveryKey } from '../../internal/backup/index.ts';
 import { ExecaRunner } from '../../internal/exec/index.ts';
 import { canonicalJson, generateEd25519Key } from '../../internal/crypto/index.ts';
 import { DiskFiles, DiskStreams } from '../../internal/file/index.ts';
@@ -10,10 +10,16 @@ import { parseLuksHeader } from '../../internal/luks/index.ts';
 import { createLogger } from '../../internal/logging/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
 import {
+  answerConsoleChallenge,
   approvalKeyOfOwner,
+  createConsoleChallenge,
+  decodeTyped,
   diskStateOf,
+  encodeReady,
   parseApprovalKey,
+  recordKey,
   signApproval,
+  SLOT_BYTES,
   slotKey,
   type ApprovalContent,
   type DiskShares,
@@ -29,6 +35,7 @@ import {
   destroyStateDisk,
   openStateDisk,
   readDiskSeal,
+  readLockedDisk,
   recoverStateDisk,
   type DiskPorts,
   type DiskSettings,
@@ -106,14 +113,18 @@ async function withMachine<T>(
 
 /** Reads the current record of the disk. */
 async function currentRecord(device = 'disk'): Promise<RecordContent> {
+  return (await currentState(device)).record.content;
+}
+
+async function currentState(device = 'disk') {
   await using handle = await open(at(device));
   const { buffer } = await handle.read(Buffer.alloc(2 ** 24), 0, 2 ** 24, 0);
   const state = diskStateOf(buffer);
   if (state.kind !== 'ready') throw new Error(state.kind);
-  return state.record.content;
+  return state;
 }
 
-async function recoveryKeyOf({ recovery }: RecordContent): Promise<Secret<Uint8Array>> {
+async function recoveryKeyOf({ recovery }: Pick<RecordContent, 'recovery'>): Promise<Secret<Uint8Array>> {
   async function* sealed(): AsyncGenerator<Uint8Array> {
     yield await Promise.resolve(recovery);
   }
@@ -284,6 +295,76 @@ describe('recoverStateDisk()', () => {
       expect(await openStateDisk(ports, settings(), signal)).toBe('opened');
       expect((await currentRecord()).uuid).toBe(before.uuid);
     }, others);
+  });
+});
+
+describe('a code at the console', () => {
+  /** The challenge of a start of the machine. `answer` is what the owner then types. */
+  async function challengeOf(ports: DiskPorts) {
+    const { uuid, consoleRecovery: recovery } = await readLockedDisk(ports, settings(), signal);
+    if (recovery === undefined) throw new Error('nothing for the console');
+    const challenge = createConsoleChallenge({
+      uuid,
+      recovery,
+      recipients: [parseRecipient(OWNER.recipient)],
+    });
+    const typed = decodeTyped('challenge', challenge.text);
+    const bytes = typed.kind === 'bytes' ? typed.bytes : new Uint8Array();
+    const answer = decodeTyped(
+      'code',
+      answerConsoleChallenge(bytes, parseRecoveryKey(OWNER.key).secret)?.reveal() ?? '',
+    );
+    return { challenge, answer: answer.kind === 'bytes' ? answer.bytes : new Uint8Array() };
+  }
+
+  test('recovers the disk on another machine, which then opens it by itself; no later challenge has the same code', async () => {
+    await withMachine((ports) => openStateDisk(ports, settings(), signal));
+    const before = await currentRecord();
+    kernel.reboot();
+    await withMachine(async (ports) => {
+      const earlier = await challengeOf(ports);
+      const { challenge, answer } = await challengeOf(ports);
+      await copyFile(at('disk'), at('copy'));
+      expect([challenge.open(earlier.answer), challenge.open(new Uint8Array(16))]).toEqual([
+        undefined,
+        undefined,
+      ]);
+      const untouched = await REAL.commands.run({ argv: ['cmp', at('disk'), at('copy')], signal });
+      expect(untouched.exitCode).toBe(0);
+      const recoveryKey = challenge.open(answer);
+      if (recoveryKey === undefined) throw new Error('the code was refused');
+      expect(recoveryKey.reveal()).toEqual((await recoveryKeyOf(before)).reveal());
+      await recoverStateDisk(ports, settings(), { recoveryKey, signal });
+      kernel.reboot();
+      expect(await openStateDisk(ports, settings(), signal)).toBe('opened');
+      const after = await currentRecord();
+      expect(after.consoleRecovery?.diskKey).not.toEqual(before.consoleRecovery?.diskKey);
+      expect(after.consoleRecovery?.wrapped).not.toEqual(before.consoleRecovery?.wrapped);
+      kernel.reboot();
+      await extend(ports, 11);
+      const next = await challengeOf(ports);
+      expect(next.challenge.open(answer)).toBeUndefined();
+      expect(next.challenge.open(next.answer)).toBeDefined();
+    }, others);
+  });
+
+  test('can be typed after a recovery over the network, also if an earlier release has formatted the disk', async () => {
+    await withMachine(async (ports) => {
+      await openStateDisk(ports, settings(), signal);
+      const { slot, record } = await currentState();
+      const content = { ...record.content, consoleRecovery: undefined };
+      const node = await unsealShare(ports, settings(), { which: 'node', content }, signal);
+      const earlier = encodeReady(record.sequence, content, recordKey(node, content.uuid));
+      await REAL.streams.writeAt(at('disk'), slot * SLOT_BYTES, earlier);
+      kernel.reboot();
+      expect(await openStateDisk(ports, settings(), signal)).toBe('opened');
+      kernel.reboot();
+      expect((await readLockedDisk(ports, settings(), signal)).consoleRecovery).toBeUndefined();
+      await recoverStateDisk(ports, settings(), { recoveryKey: await recoveryKeyOf(content), signal });
+      kernel.reboot();
+      const { challenge, answer } = await challengeOf(ports);
+      expect(challenge.open(answer)).toBeDefined();
+    });
   });
 });
 

@@ -1,7 +1,14 @@
 import { randomUUID } from 'node:crypto';
-import { encryptAge } from '../../internal/backup/index.ts';
+import { encryptAge, parseRecipient } from '../../internal/backup/index.ts';
 import type { Secret } from '../../internal/secret/index.ts';
-import { isAheadOfCounter, recordKey, slotKey, StateDiskError } from '../../internal/statedisk/index.ts';
+import {
+  isAheadOfCounter,
+  recordKey,
+  slotKey,
+  StateDiskError,
+  wrapForConsole,
+  type ConsoleRecovery,
+} from '../../internal/statedisk/index.ts';
 import { diskCounter } from './disk-counter.ts';
 import {
   advanceApprovals,
@@ -60,6 +67,8 @@ export interface LockedDisk {
   readonly uuid: string;
   /** The recovery key, encrypted to the owners (age). */
   readonly recovery: Uint8Array;
+  /** The same key for the console; undefined on a disk of an earlier release. */
+  readonly consoleRecovery: ConsoleRecovery | undefined;
   readonly registers: readonly SealedRegister[];
 }
 
@@ -74,9 +83,9 @@ export async function readLockedDisk(
 ): Promise<LockedDisk> {
   const { state } = await openDisk(ports, settings, signal);
   const { content } = requireReady(state, 'disk-recovery-refused').record;
-  const { uuid, recovery } = content;
+  const { uuid, recovery, consoleRecovery } = content;
   return {
-    ...{ uuid, recovery },
+    ...{ uuid, recovery, consoleRecovery },
     registers: await readSealedRegisters(ports, settings, content, signal),
   };
 }
@@ -112,7 +121,8 @@ export async function recoverStateDisk(
     // Approvals for the software before the recovery end with the increment of their counter.
     const seals = await sealShares(ports, settings, { shares, uuid, generation: 'next' }, signal);
     const header = await cryptsetup.readHeader();
-    const next = { uuid, recovery, ...seals, approval: undefined, header };
+    const consoleRecovery = wrapForOwners(recoveryKey, { uuid, settings });
+    const next = { uuid, recovery, consoleRecovery, ...seals, approval: undefined, header };
     checkHeader(next);
     const slot = ready.slot === 0 ? 1 : 0;
     await commit(ports, { slots, slot, content: next, key: recordKey(shares.node, uuid) }, signal);
@@ -173,7 +183,8 @@ async function format(
     const header = await cryptsetup.readHeader();
     const recovery = await encryptToOwners(recoveryKey, settings.recipients);
     const seals = await sealShares(ports, settings, { shares, uuid, generation: 'current' }, signal);
-    const content = { uuid, recovery, ...seals, approval: undefined, header };
+    const consoleRecovery = wrapForOwners(recoveryKey, { uuid, settings });
+    const content = { uuid, recovery, consoleRecovery, ...seals, approval: undefined, header };
     checkHeader(content);
     await cryptsetup.open(OPENS.shares, key);
     await createFileSystem(ports, settings, signal);
@@ -192,6 +203,13 @@ async function refuseLostDisk(
   const counter = await ports.tpm.use(signal, (connection) => diskCounter.read(connection, signal));
   if (counter === undefined || (await ports.files.stat(permit)) !== undefined) return;
   throw new StateDiskError('statedisk-lost', `formatting the state disk: the TPM remembers disk ${counter}`);
+}
+
+function wrapForOwners(
+  key: Secret<Uint8Array>,
+  { uuid, settings }: { readonly uuid: string; readonly settings: DiskSettings },
+): ConsoleRecovery {
+  return wrapForConsole(key, { uuid, recipients: settings.recipients.map(parseRecipient) });
 }
 
 async function encryptToOwners(key: Secret<Uint8Array>, recipients: readonly string[]): Promise<Uint8Array> {

@@ -4,7 +4,7 @@ import { type CommandAnswer, FakeCommands, MemoryFiles, settle } from '../../int
 import { superviseForTest } from '../../internal/testing/supervised.ts';
 import type { Enrolment } from '../enrolment/index.ts';
 import type { Membership } from '../membership/index.ts';
-import { consoleRunnable, failureText, ISSUE_PATH, issueText } from './console.ts';
+import { challengeLines, consoleRunnable, failureText, ISSUE_PATH, issueText } from './console.ts';
 
 const fingerprint = `sha256:${'ab'.repeat(32)}`;
 
@@ -64,4 +64,30 @@ describe('consoleRunnable()', () => {
 test('failureText() names code, cause and fix, and gives agetty nothing to interpret', () => {
   const text = failureText({ code: 'disk-locked', message: 'a\\n \u001b[2J\nb', fix: 'Boot it.' });
   expect(text).toBe('This machine does not start its agent: disk-locked\n  a/n ?[2J↵b\n  Fix: Boot it.\n\n');
+  const more = failureText({ code: 'disk-locked', message: 'a', fix: 'b' }, undefined, ['one', 'two']);
+  expect(more.endsWith('\n  Fix: b\none\ntwo\n\n')).toBe(true);
+});
+
+describe('challengeLines()', () => {
+  const details = { pcr9: { sealed: '00'.repeat(32), now: '09'.repeat(32) }, other: 'x' };
+  const challenge = '00000-00001\n00002';
+
+  test('names the registers that changed, the challenge and where to type the code', () => {
+    expect(challengeLines({ details }, { challenge, pipe: undefined })).toEqual([
+      'Registers of the TPM that have changed, with their values now:',
+      `  pcr9  ${'09'.repeat(32)}`,
+      'Without a network: on a workstation with the key of an owner, run',
+      '  cluster recover disk NODE --console',
+      'and give it this challenge:',
+      '  00000-00001',
+      '  00002',
+      'Then type the code that it shows here, and press Enter.',
+    ]);
+  });
+
+  test('names the pipe on a machine with logins, and no register if none changed', () => {
+    const lines = challengeLines({ details: {} }, { challenge, pipe: '/run/code' });
+    expect(lines[0]).toBe('Without a network: on a workstation with the key of an owner, run');
+    expect(lines.at(-1)).toBe('Then log in as root here, and run: echo CODE > /run/code');
+  });
 });

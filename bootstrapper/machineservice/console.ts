@@ -1,5 +1,6 @@
 import { dirname } from 'node:path';
-import { describeError } from '../../internal/errors/index.ts';
+import { z } from 'zod';
+import { describeError, type CodedError } from '../../internal/errors/index.ts';
 import { when } from '../../internal/event/index.ts';
 import type { SystemPorts } from '../../internal/platform/index.ts';
 import { printable } from '../../internal/printable/index.ts';
@@ -11,6 +12,9 @@ import type { Membership } from '../membership/index.ts';
 export const ISSUE_PATH = '/run/issue.d/60-cluster.issue';
 /** Unit that prints the file on /dev/console and in the journal (see .ci/package). */
 export const CONSOLE_UNIT = 'cluster-fingerprint.service';
+
+/** A changed register in the details of `disk-locked`. */
+const registerSchema = z.object({ now: z.string().regex(/^[0-9a-f]{64}$/) });
 
 /** Ports (injected dependencies) to the console. */
 type ConsolePorts = Pick<SystemPorts, 'files' | 'commands'>;
@@ -97,19 +101,51 @@ export function issueText(fingerprint: string): string {
 /**
  * The text of the issue file of a machine whose agent cannot run until an operator has changed something.
  * @param fingerprint of the machine, if it waits for an owner
+ * @param more further lines
  */
 export function failureText(
   failure: { readonly code: string; readonly message: string; readonly fix: string },
   fingerprint?: string,
+  more: readonly string[] = [],
 ): string {
-  // agetty interprets backslashes.
-  const line = (text: string): string => printable(text).replaceAll('\\', '/');
   return [
     `This machine does not start its agent: ${line(failure.code)}`,
     `  ${line(failure.message)}`,
     `  Fix: ${line(failure.fix)}`,
     ...(fingerprint === undefined ? [] : ['Its fingerprint until then:', `  ${fingerprint}`]),
+    ...more,
     '',
     '',
   ].join('\n');
+}
+
+/**
+ * What a machine with a locked state disk shows to a person who opens it without a network.
+ * @param pipe where root writes the code; undefined: the console reads it
+ */
+export function challengeLines(
+  { details }: Pick<CodedError, 'details'>,
+  { challenge, pipe }: { readonly challenge: string; readonly pipe: string | undefined },
+): readonly string[] {
+  const changed = Object.entries(details).flatMap(([name, value]) => {
+    const register = registerSchema.safeParse(value);
+    return register.success ? [`  ${name}  ${register.data.now}`] : [];
+  });
+  return [
+    ...(changed.length === 0
+      ? []
+      : ['Registers of the TPM that have changed, with their values now:', ...changed]),
+    'Without a network: on a workstation with the key of an owner, run',
+    '  cluster recover disk NODE --console',
+    'and give it this challenge:',
+    ...challenge.split('\n').map((each) => `  ${each}`),
+    pipe === undefined
+      ? 'Then type the code that it shows here, and press Enter.'
+      : `Then log in as root here, and run: echo CODE > ${pipe}`,
+  ];
+}
+
+/** agetty interprets backslashes. */
+function line(text: string): string {
+  return printable(text).replaceAll('\\', '/');
 }

@@ -10,6 +10,14 @@ export const machineServiceErrors = defineErrors({
     'The machine cannot read the recovery key that was sent to it: the key was encrypted for another TPM or another connection. Nothing was changed.',
     'Run the command again. If this remains, compare the versions of CLI and agent.',
   ),
+  'machineservice-code-mistyped': fault.operator.usage(
+    'The code that was typed at the console has a typing error. Nothing was changed.',
+    'Compare the named group with the code that the workstation shows, and type the whole code again.',
+  ),
+  'machineservice-code-refused': fault.operator.refused(
+    'The code does not open the state disk of this machine. Nothing was changed.',
+    'Press Enter to see the challenge, and run `cluster recover disk NODE --console` with it again. A code is only for the challenge of this boot and this disk, and only of an owner whose recovery key is in the provisioning file and who could recover the disk when it was formatted or recovered last.',
+  ),
   'machineservice-is-member': fault.operator.precondition(
     'This machine already belongs to a cluster, or is creating one, and cannot join another one.',
     'To move the machine to another cluster, run `cluster node reset NODE` in the workspace of its current cluster. If that cluster no longer exists, reset the machine as root (see `cluster node reset --help`).',

@@ -10,6 +10,7 @@
  * None of these services admits the machine to a cluster. Only the join service does that, after attestation.
  */
 export { AGENT_SOCKET, agentSocketRunnable, refusingSocketRunnable } from './agent-socket.ts';
-export { consoleRunnable, failureText, printOnConsole, showOnConsole } from './console.ts';
+export { findCodeSources } from './code-entry.ts';
+export { challengeLines, consoleRunnable, failureText, printOnConsole, showOnConsole } from './console.ts';
 export { initServerRunnable } from './init-port.ts';
-export { serveLockedDisk } from './locked-disk.ts';
+export { serveLockedDisk, type ConsoleEntry } from './locked-disk.ts';

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
 import { generateKeyPairSync } from 'node:crypto';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { appendFile, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { LockedDisk as LockedDiskApi } from '../../initproto/gen/disk_pb.js';
@@ -26,12 +26,26 @@ import { CertificateCache, parsePem } from '../../internal/attestation/x509/inde
 import { SystemClock } from '../../internal/clock/index.ts';
 import { DiskFiles, KernelFiles } from '../../internal/file/index.ts';
 import { createClient, RpcChannel } from '../../internal/rpc/index.ts';
+import { rawX25519, x25519PrivateKey } from '../../internal/crypto/index.ts';
+import { ExecaRunner } from '../../internal/exec/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
+import {
+  answerConsoleChallenge,
+  createConsoleChallenge,
+  decodeTyped,
+  wrapForConsole,
+} from '../../internal/statedisk/index.ts';
 import { createMemoryLogger, createSwtpmFactory, type SwtpmFactory } from '../../internal/testing/index.ts';
 import type { Tpm } from '../../internal/tpm/index.ts';
 import { createMachineEvidence } from '../attest/index.ts';
 import { DiskError } from '../disk/index.ts';
-import { createLockedDiskServer } from './locked-disk.ts';
+import { findCodeSources } from './code-entry.ts';
+import {
+  createLockedDiskServer,
+  untilRecovered,
+  type ConsoleEntry,
+  type LockedDiskPorts,
+} from './locked-disk.ts';
 
 const signal = new AbortController().signal;
 const clock = new SystemClock();
@@ -57,7 +71,10 @@ async function withMachine(
     readonly tpm: Tpm;
     readonly tried: number[];
     readonly isRecovered: () => boolean;
+    /** Resolves when nothing reads codes any more. */
+    readonly ended: Promise<void>;
   }) => Promise<void>,
+  consoleEntry?: ConsoleEntry,
 ): Promise<void> {
   await using chip = await factory.start();
   await using tpm = chip.open();
@@ -72,19 +89,26 @@ async function withMachine(
     keySecretPath: join(directory, 'ak-secret'),
     mirrorLock: () => Promise.resolve(),
   });
-  const { server, recovered } = createLockedDiskServer({
+  const ports: LockedDiskPorts = {
     ...{ evidence, reason, clock, log, ownerKeys: [ownerRaw], device: '/dev/sdb', agentVersion: '0.1.0' },
     fingerprint: 'sha256:00',
     machine: { hostname: () => 'n2', addresses: () => ['127.0.0.1'], architecture: () => 'amd64' } as never,
-    read: () => Promise.resolve({ uuid: 'uuid', recovery: new Uint8Array(3), registers }),
+    consoleEntry,
+    read: () =>
+      Promise.resolve({ uuid: 'uuid', recovery: new Uint8Array(3), consoleRecovery: undefined, registers }),
     recover: async (recoveryKey) => {
       const first = recoveryKey.reveal()[0] ?? 0;
       tried.push(first);
       await Promise.resolve();
       if (first !== KEY[0]) throw new DiskError('disk-recovery-refused', 'opening the state disk');
     },
-  });
-  await using listening = server;
+  };
+  const locked = createLockedDiskServer(ports);
+  const { recovered } = locked;
+  const stop = new AbortController();
+  const ended = untilRecovered(ports, locked, stop.signal);
+  ended.catch(() => undefined); // a test that recovers nothing
+  await using listening = locked.server;
   const port = await listening.listen('127.0.0.1', 0);
   const policy = parsePolicy({
     name: 'test',
@@ -110,8 +134,10 @@ async function withMachine(
     }),
   });
   try {
-    await use({ channel, tpm, tried, isRecovered: () => recovered.peek().set });
+    await use({ channel, tpm, tried, ended, isRecovered: () => recovered.peek().set });
   } finally {
+    stop.abort(new Error('the test has ended'));
+    await ended.catch(() => undefined);
     await rm(directory, { recursive: true });
   }
 }
@@ -196,4 +222,38 @@ describe('a machine with a locked state disk', () => {
       expect(tried).toEqual([]);
     });
   });
+
+  test('opens with the code of an owner in the named pipe; then nothing reads the pipe', async () => {
+    const { consoleEntry, pipe, code } = await createConsole();
+    await withMachine(async ({ tried, isRecovered, ended }) => {
+      await appendFile(pipe, `${code}\n`);
+      await ended;
+      expect([tried, isRecovered()]).toEqual([[KEY[0]], true]);
+    }, consoleEntry);
+  });
+
+  test('reads no code any more when an owner has recovered the disk over the network', async () => {
+    const { consoleEntry } = await createConsole();
+    await withMachine(async ({ channel, tried, ended }) => {
+      await createClient(LockedDiskApi, channel).recover(await sealed(channel, KEY), call);
+      await ended;
+      expect(tried).toEqual([KEY[0]]);
+    }, consoleEntry);
+  });
 });
+
+/** A way in at the console whose recovery key is `KEY`, and the code of its owner. */
+async function createConsole() {
+  const commands = new ExecaRunner({ path: '/usr/sbin:/usr/bin:/sbin:/bin' });
+  const [secret, uuid] = [new Secret(new Uint8Array(32).fill(5)), 'e69a2e66-2bc8-4695-b852-75f129bb9e54'];
+  const recipients = [rawX25519(x25519PrivateKey(secret.reveal()))];
+  const recovery = wrapForConsole(new Secret(KEY), { uuid, recipients });
+  const challenge = createConsoleChallenge({ uuid, recovery, recipients });
+  const typed = decodeTyped('challenge', challenge.text);
+  if (typed.kind === 'mistyped') throw new Error(typed.why);
+  const pipe = join(directory, 'code');
+  const kernel = { readAttribute: () => Promise.resolve(new Uint8Array()) };
+  const sources = await findCodeSources({ files: new DiskFiles(), kernel, commands }, pipe, signal);
+  const code = answerConsoleChallenge(typed.bytes, secret)?.reveal() ?? '';
+  return { pipe, code, consoleEntry: { commands, sources, challenge, lines: [] } };
+}

@@ -1,11 +1,14 @@
 import { LockedDisk as LockedDiskApi } from '../../initproto/gen/disk_pb.js';
 import { decryptWithTpm } from '../../internal/attestation/enrolment/index.ts';
 import { PORTS } from '../../internal/endpoint/index.ts';
+import { childSignal } from '../../internal/cleanup/index.ts';
 import type { CodedError } from '../../internal/errors/index.ts';
 import { EventValue, when, type Readable } from '../../internal/event/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
 import { implement, type Handlers } from '../../internal/rpc/index.ts';
+import type { CommandRunner } from '../../internal/exec/index.ts';
 import type { Secret } from '../../internal/secret/index.ts';
+import type { ConsoleChallenge } from '../../internal/statedisk/index.ts';
 import type { MachineEvidence } from '../attest/index.ts';
 import type { LockedDisk } from '../disk/index.ts';
 import {
@@ -15,6 +18,7 @@ import {
   type OwnerPeer,
   type OwnerServerOptions,
 } from '../initserver/index.ts';
+import { keyOfCode, readCodes, type CodeSources } from './code-entry.ts';
 import { MachineServiceError } from './errors.ts';
 
 /** Time for the response to reach the owner before the port closes. */
@@ -35,46 +39,65 @@ export interface LockedDiskPorts extends MachineDescriptionPorts {
   readonly reason: CodedError;
   /** Reads the data with which an owner recovers the disk. */
   read(signal: AbortSignal): Promise<LockedDisk>;
+  /** How a code is entered at the machine; undefined: the disk has no data for that. */
+  readonly consoleEntry: ConsoleEntry | undefined;
   /** Opens the disk with the recovery key (32 bytes). Rejects if the key is wrong, and then changes nothing. */
   recover(recoveryKey: Secret<Uint8Array>): Promise<void>;
 }
 
+/** The console of a machine whose state disk does not open. */
+export interface ConsoleEntry {
+  readonly commands: CommandRunner;
+  readonly sources: CodeSources;
+  readonly challenge: ConsoleChallenge;
+  /** What the console shows. */
+  readonly lines: readonly string[];
+}
+
 /**
- * Serves the init port of a machine whose state disk does not open, until an owner has recovered the disk. Until then,
+ * Serves the init port and the console of a machine whose state disk does not open, until an owner has recovered the disk over one of them. Until then,
  * only the TPM identifies the machine, because the machine key and the records of its cluster are on the locked disk.
  */
 export async function serveLockedDisk(ports: LockedDiskPorts, signal: AbortSignal): Promise<void> {
-  const { server: created, recovered } = createLockedDiskServer(ports);
-  await using server = created;
+  const locked = createLockedDiskServer(ports);
+  await using server = locked.server;
   await server.listen('0.0.0.0', PORTS.init);
   const { code } = ports.reason;
   ports.log.warn('waiting for an owner to recover the state disk', { port: PORTS.init, code });
-  await when(recovered, () => true, signal);
+  await untilRecovered(ports, locked, signal);
   await server.close(CLOSE_MS);
 }
 
-/** The server, and a value that is set once the disk is open. */
-export function createLockedDiskServer(ports: LockedDiskPorts): {
-  readonly server: ReturnType<typeof createOwnerServer>;
-  readonly recovered: Readable<true>;
-} {
-  const { evidence, reason } = ports;
-  const recovered = new EventValue<true>();
-  const server = createOwnerServer(
-    createRefusingInitHandlers(ports, { enrolmentState: ENROLMENT_STATE, reason }),
-    {
-      ...{ ...ports, shows: evidence.issuers },
-      also: [implement(LockedDiskApi, lockedDiskHandlers(ports, recovered))],
-    },
-  );
-  return { server, recovered };
+/** Reads codes at the console until the disk is recovered, over the console or over the server. */
+export async function untilRecovered(
+  { consoleEntry, clock, log }: Pick<LockedDiskPorts, 'consoleEntry' | 'clock' | 'log'>,
+  { recover, recovered }: Pick<ReturnType<typeof createLockedDiskServer>, 'recover' | 'recovered'>,
+  signal: AbortSignal,
+): Promise<void> {
+  using until = childSignal(signal);
+  const reading =
+    consoleEntry &&
+    readCodes({
+      ...{ ...consoleEntry, clock, log, signal, until: until.signal },
+      text: `${consoleEntry.lines.join('\n')}\n`,
+      open: async (typed) => recover(keyOfCode(consoleEntry.challenge, typed)),
+    });
+  try {
+    await when(recovered, () => true, signal);
+  } finally {
+    until.abort(new Error('the state disk is open'));
+    await reading;
+  }
 }
 
-function lockedDiskHandlers(
-  ports: LockedDiskPorts,
-  recovered: EventValue<true>,
-): Handlers<typeof LockedDiskApi, OwnerPeer> {
-  const { device, reason, evidence, log } = ports;
+/** The server, what recovers the disk over it or otherwise, and a value that is set once the disk is open. */
+export function createLockedDiskServer(ports: LockedDiskPorts): {
+  readonly server: ReturnType<typeof createOwnerServer>;
+  readonly recover: (recoveryKey: Secret<Uint8Array>) => Promise<void>;
+  readonly recovered: Readable<true>;
+} {
+  const { evidence, reason, device, log } = ports;
+  const recovered = new EventValue<true>();
   let last: Promise<void> = Promise.resolve();
   const recoverOnce = async (recoveryKey: Secret<Uint8Array>): Promise<void> => {
     if (recovered.peek().set) return;
@@ -82,6 +105,27 @@ function lockedDiskHandlers(
     log.info('state disk recovered by an owner', { device });
     recovered.set(true);
   };
+  // Runs one recovery at a time. A recovery continues even if the connection of its caller ends.
+  const recover = async (recoveryKey: Secret<Uint8Array>): Promise<void> => {
+    const running = last.then(() => recoverOnce(recoveryKey));
+    last = running.catch(() => undefined);
+    await running;
+  };
+  const server = createOwnerServer(
+    createRefusingInitHandlers(ports, { enrolmentState: ENROLMENT_STATE, reason }),
+    {
+      ...{ ...ports, shows: evidence.issuers },
+      also: [implement(LockedDiskApi, lockedDiskHandlers(ports, recover))],
+    },
+  );
+  return { server, recovered, recover };
+}
+
+function lockedDiskHandlers(
+  ports: LockedDiskPorts,
+  recover: (recoveryKey: Secret<Uint8Array>) => Promise<void>,
+): Handlers<typeof LockedDiskApi, OwnerPeer> {
+  const { device, reason, evidence } = ports;
   return {
     describe: async (_request, { signal }) => {
       const { uuid, recovery, registers } = await ports.read(signal);
@@ -96,10 +140,7 @@ function lockedDiskHandlers(
           evidence.answerChallenge(challenge, session, signal),
         ),
       );
-      // Runs one recovery at a time. A recovery continues even if the connection of its caller ends.
-      const running = last.then(() => recoverOnce(recoveryKey));
-      last = running.catch(() => undefined);
-      await running;
+      await recover(recoveryKey);
       return {};
     },
   };

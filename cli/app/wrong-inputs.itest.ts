@@ -137,6 +137,7 @@ const USAGE = rows('app-usage', 'usage', {
   "recover disk n1 --address 'a b'": 'Must be HOST or HOST:PORT',
   'bundle build --use-releases mirror.example.com': 'Must be a URL such as https://',
   'bundle fetch --mirror ftp://mirror.example.com': 'Must be a URL such as https://',
+  'recover disk n1 --console --address 192.0.2.1': 'cannot be used with',
   'recover disk n1 --machine sha256:00': 'Must be tpm-ek: and 64 lower-case hex digits',
   'mini up --control-planes 0': 'Must be 1 to 7',
   'mini up --control-planes x': 'Must be 1 to 7',
@@ -314,6 +315,10 @@ const VALUES = [
     '--context nope status': 'context "nope" not found',
   }),
   ...rows('contexts-no-workspace', 'usage', { 'context add x directory': 'is no workspace' }),
+  ...rows('recover-console-challenge-invalid', 'usage', {
+    'recover disk n1 --console': 'nobody has given it',
+    'recover disk n1 --console UUUUU': 'group 1 is mistyped',
+  }),
   ...rows('app-unknown-error-code', 'usage', { 'help errors nope': 'unknown error code "nope"' }),
 ];
 

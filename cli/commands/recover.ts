@@ -1,4 +1,4 @@
-import type { Command } from 'commander';
+import { Option, type Command } from 'commander';
 import type { ActionBinder, CommandContext } from '../app/command.ts';
 import {
   confirmFrom,
@@ -12,6 +12,8 @@ import {
 
 interface DiskFlags extends ConfirmFlags {
   readonly address?: string;
+  /** true: without a value. */
+  readonly console?: string | true;
   readonly machine?: string;
   readonly recoveryKey?: string;
 }
@@ -89,7 +91,13 @@ function registerDisk(command: Command, action: ActionBinder): void {
         'TPM of the machine, tpm-ek:HEX (default: the TPM that this workspace knows)',
         tpmIdentity,
       )
-      .option('--recovery-key <file>', 'file with an age identity (default: the recovery key of the owner)'),
+      .option('--recovery-key <file>', 'file with an age identity (default: the recovery key of the owner)')
+      .addOption(
+        new Option(
+          '--console [challenge]',
+          'without a network: make the code for the challenge that the console of the machine shows (default: asks for it)',
+        ).conflicts(['address', 'machine']),
+      ),
   )
     .addHelpText(
       'after',
@@ -104,16 +112,25 @@ disk changes nothing.
 
 If cluster.yaml requires certain measurements, write the new ones there first.
 
+A machine without a network shows a challenge on its console. With --console the
+command asks for it, and shows a code that you type at that console. The code is for
+this challenge only. Nothing proves to the workstation what the machine is: look
+at it yourself, and at the registers that its console shows.
+
 Examples:
   cluster recover disk n2 --dry-run
   cluster recover disk n2
-  cluster recover disk n2 --address 198.51.100.7 --recovery-key recovery.txt`,
+  cluster recover disk n2 --address 198.51.100.7 --recovery-key recovery.txt
+  cluster recover disk n2 --console`,
     )
     .action(
       action<DiskFlags>(async (context, flags, node = '') => {
-        const { address, machine, recoveryKey } = flags;
-        const asked = { address, machine, recoveryKey, ...confirmFrom(flags) };
-        return (await import('../recover/index.ts')).runRecoverDisk(context, node, asked);
+        const { address, machine, recoveryKey, console } = flags;
+        const { runRecoverAtConsole, runRecoverDisk } = await import('../recover/index.ts');
+        const asked = { recoveryKey, ...confirmFrom(flags) };
+        if (console === undefined) return runRecoverDisk(context, node, { address, machine, ...asked });
+        const challenge = console === true ? undefined : console;
+        return runRecoverAtConsole(context, node, { challenge, ...asked });
       }),
     );
 }

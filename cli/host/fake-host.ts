@@ -14,7 +14,7 @@ export type HostRecord =
       readonly extra?: Readonly<Record<string, unknown>>;
     }
   | { readonly kind: 'confirm'; readonly question: string; readonly answer: boolean }
-  | { readonly kind: 'ask-secret'; readonly question: string }
+  | { readonly kind: 'ask-secret' | 'ask-lines'; readonly question: string }
   | { readonly kind: 'fail'; readonly report: ErrorReport };
 
 /** A host for tests that records every call. Prompts return their default, unless `answer` is given. */
@@ -30,18 +30,22 @@ export class RecordingHost implements AppHost {
   readonly #answer: ((question: string) => boolean) | undefined;
 
   readonly #secrets: string[];
+  readonly #lines: readonly string[];
 
   /** @param options.secrets answers of `askSecrets()`, in order; none: prompts are not possible */
   constructor(
     options: {
       readonly answer?: (question: string) => boolean;
       readonly secrets?: readonly string[];
+      /** Lines of the answer to `askLines()`, after which the input ends. */
+      readonly lines?: readonly string[];
       readonly isWide?: boolean;
       readonly wantsData?: boolean;
     } = {},
   ) {
     this.#answer = options.answer;
     this.#secrets = [...(options.secrets ?? [])];
+    this.#lines = options.lines ?? [];
     this.interactive = options.answer !== undefined;
     this.isWide = options.isWide === true;
     this.wantsData = options.wantsData === true;
@@ -112,6 +116,11 @@ export class RecordingHost implements AppHost {
     for (const question of questions) this.records.push({ kind: 'ask-secret', question });
     const answers = this.#secrets.splice(0, questions.length).map((answer) => new Secret(answer));
     return Promise.resolve(answers.length === questions.length ? answers : undefined);
+  }
+
+  askLines(question: string, take: (line: string) => boolean): Promise<boolean> {
+    this.records.push({ kind: 'ask-lines', question });
+    return Promise.resolve(this.#lines.some(take));
   }
 
   fail(report: ErrorReport): void {

@@ -350,9 +350,25 @@ describe('a host for a terminal', () => {
     expect(shown).not.toMatch(/one|two/);
   });
 
-  test('asks for no secret with --no-input', async () => {
+  test('asks for no secret and no lines with --no-input', async () => {
     const { host } = start({ input: false }, { terminal: true });
     expect(await host.askSecrets(['First?'])).toBeUndefined();
+    expect(await host.askLines('Lines?', () => true)).toBe(false);
+  });
+
+  test('reads pasted and typed lines until the answer is complete, or the input ends', async () => {
+    const { host, streams, err } = start({}, { terminal: true });
+    const lines: string[] = [];
+    const take = (line: string): boolean => lines.push(line) === 3;
+    const answered = host.askLines('Lines?', take);
+    streams.in.write('one\r\ntwo\nth');
+    await settle();
+    streams.in.write('ree\nfour\n');
+    expect([await answered, lines]).toEqual([true, ['one', 'two', 'three']]);
+    expect(plain(err())).toContain('Lines?\n');
+    const next = host.askLines('More?', () => false);
+    streams.in.end('five');
+    expect(await next).toBe(false);
   });
 });
 

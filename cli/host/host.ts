@@ -48,6 +48,11 @@ export interface Host {
    * Returns undefined when prompts are not possible.
    */
   askSecrets(questions: readonly string[]): Promise<readonly Secret<string>[] | undefined>;
+  /**
+   * Shows a question and passes on the lines of the answer, also pasted ones, until `take` returns true. Returns whether it did: false when
+   * prompts are not possible, or the input ends.
+   */
+  askLines(question: string, take: (line: string) => boolean): Promise<boolean>;
 }
 
 /** Reports the progress of a step. */

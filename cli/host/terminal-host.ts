@@ -1,4 +1,5 @@
 import { formatDuration } from '../../internal/clock/index.ts';
+import { createInterface } from 'node:readline';
 import { PassThrough } from 'node:stream';
 import type inquirer from 'inquirer';
 import type { Ora } from 'ora';
@@ -90,6 +91,23 @@ export class TerminalHost extends PlainHost {
       const answers: Readonly<Record<string, unknown>> = await ask(asked);
       return asked.map(({ name }) => new Secret(String(answers[name])));
     }, keyboard.keys);
+  }
+
+  override async askLines(question: string, take: (line: string) => boolean): Promise<boolean> {
+    if (!this.interactive) return false;
+    const { streams, signal } = this.options;
+    this.talk(oneMessage(question));
+    this.#spinner?.stop();
+    // The terminal itself echoes, edits lines and makes Ctrl-C a signal.
+    const lines = createInterface({ input: streams.in, terminal: false, signal });
+    try {
+      for await (const line of lines) if (take(line)) return true;
+      signal.throwIfAborted();
+      return false;
+    } finally {
+      lines.close();
+      this.#show();
+    }
   }
 
   /** Runs prompts with the spinner stopped. */

@@ -34,6 +34,10 @@ export const recoverErrors = defineErrors({
     'A recovery opens the disk for the software that the machine runs now, and needs confirmation. Nothing was changed.',
     'Compare the registers with a change that you know of: an update of the image, of the firmware or of the provisioning file. Then run the command with --yes.',
   ),
+  'recover-console-challenge-invalid': fault.operator.usage(
+    'The challenge has a typing error, or is not the challenge of a machine with a locked disk. No code was made.',
+    'Compare the named group with the console of the machine, and run the command again with all lines of the challenge. Press Enter at the console to see the challenge again.',
+  ),
   'recover-disk-answer-invalid': fault.peer.refused(
     'The machine’s answer about its disk is malformed, or contradicts its evidence. Nothing was changed.',
     'Run the command again. If this remains, other software answers on the machine: boot an image that you trust.',

@@ -74,7 +74,8 @@ async function recoverDisk(
     return host.result({ node: name, ...view, dryRun: true }, () => renderLocked(name, locked));
   const recoveryKey = await decryptRecoveryKey(context, locked, options);
   host.say('recover-disk-changes', renderLocked(name, locked), view);
-  await confirm(context, name, options);
+  const question = `Open the disk of ${name} for the software with these registers?`;
+  await confirmRecovery(context, { name, question, yes: options.yes });
   await host.step('recover-disk', `Recovering the state disk of ${name}`, () =>
     sendKey(client, { machine, recoveryKey, signal }),
   );
@@ -150,9 +151,12 @@ async function decryptRecoveryKey(
   return new Secret(new Uint8Array(plain));
 }
 
-async function confirm({ host }: CommandContext, name: string, { yes }: RecoverDiskOptions): Promise<void> {
+/** Asks before the disk of a machine is opened. @throws RecoverError `recover-disk-not-confirmed` */
+export async function confirmRecovery(
+  { host }: CommandContext,
+  { name, question, yes }: { readonly name: string; readonly question: string; readonly yes: boolean },
+): Promise<void> {
   if (yes) return;
-  const question = `Open the disk of ${name} for the software with these registers?`;
   if (host.interactive && (await host.confirm(question, false))) return;
   throw new RecoverError('recover-disk-not-confirmed', `recovering the state disk of ${printable(name)}`);
 }

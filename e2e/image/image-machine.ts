@@ -58,8 +58,8 @@ export async function bootImage(
     readonly memoryMib?: number;
     /** Default: the disk. */
     readonly medium?: BootMedium;
-    /** Default: only the init port, on the loopback of the host. */
-    readonly network?: NodeNetwork;
+    /** Default: only the init port, on the loopback of the host. 'none': no network interface at all. */
+    readonly network?: NodeNetwork | 'none';
   },
 ): Promise<ImageMachine> {
   const at = (name: string): string => join(directory, name);
@@ -67,7 +67,13 @@ export async function bootImage(
   await copyFile(join(options.firmware, 'OVMF_VARS_4M.fd'), at('variables.fd'));
   const { until = RUNS, keepsWrites = false, memoryMib = MEMORY_MIB, network, medium } = options;
   const port = await findFreePort();
-  const endpoint = network === undefined ? `127.0.0.1:${port}` : `${network.address}:${VM.initPort}`;
+  const tap = network === 'none' ? undefined : network;
+  const endpoint = tap === undefined ? `127.0.0.1:${port}` : `${tap.address}:${VM.initPort}`;
+  // prettier-ignore
+  const interfaces = network === 'none' ? [] : [
+    '-netdev', tap === undefined ? `user,id=net,net=${VM.network},restrict=on,hostfwd=tcp:${endpoint}-${VM.address}:${VM.initPort}${tftpOf(medium)}` : `tap,id=net,ifname=${tap.tap},script=no,downscript=no`,
+    '-device', `virtio-net-pci,netdev=net,romfile=${tap === undefined ? '' : `,mac=${tap.mac}`}${medium?.kind === 'network' ? ',bootindex=0' : ''}`,
+  ];
   const snapshot = keepsWrites ? 'off' : 'on';
   // prettier-ignore
   const tpm = spawn('swtpm', ['socket', '--tpm2', '--tpmstate', `dir=${options.tpm}`, '--ctrl', `type=unixio,path=${at('tpm.sock')}`, '--terminate'], { stdio: 'ignore' });
@@ -79,8 +85,7 @@ export async function bootImage(
     '-drive', `if=pflash,format=raw,unit=0,readonly=on,file=${join(options.firmware, 'OVMF_CODE_4M.fd')}`,
     '-drive', `if=pflash,format=raw,unit=1,file=${at('variables.fd')}`,
     '-chardev', `socket,id=tpm,path=${at('tpm.sock')}`, '-tpmdev', 'emulator,id=tpm0,chardev=tpm', '-device', 'tpm-tis,tpmdev=tpm0',
-    '-netdev', network === undefined ? `user,id=net,net=${VM.network},restrict=on,hostfwd=tcp:${endpoint}-${VM.address}:${VM.initPort}${tftpOf(medium)}` : `tap,id=net,ifname=${network.tap},script=no,downscript=no`,
-    '-device', `virtio-net-pci,netdev=net,romfile=${network === undefined ? '' : `,mac=${network.mac}`}${medium?.kind === 'network' ? ',bootindex=0' : ''}`,
+    ...interfaces,
     '-drive', `file=${options.disk},format=raw,if=virtio,snapshot=${snapshot}`,
     ...(medium?.kind === 'cd' ? ['-drive', `file=${medium.file},format=raw,media=cdrom,if=none,id=cd`, '-device', 'ide-cd,drive=cd,bootindex=0'] : []),
   ], { stdio: ['pipe', 'pipe', 'inherit'] });

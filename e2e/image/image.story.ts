@@ -32,6 +32,9 @@ const DISK_REGISTERS = [4, 7, 9, 11, 12];
 const LOCKED = /disk-locked/;
 /** The console of a machine whose agent runs. */
 const NOT_A_MEMBER = /not in a cluster yet/;
+/** The last line of what a console shows beside the challenge. */
+const SHOWS_CHALLENGE = /^Then type the code that it shows here/;
+const ASKS_AGAIN = /^Type the code and press Enter/;
 const FILES = [
   ...['boot.efi', 'boot.iso', 'disk.qcow2', 'disk.raw', 'netboot.efi', 'reference-values-iso.json'],
   ...['reference-values-netboot.json', 'reference-values.json', 'sbom.cdx.json'],
@@ -260,6 +263,37 @@ await test('an image is reproducible, boots with the computed registers, and kee
       },
     );
 
+    await story.test(
+      'without a network, a code that somebody types at the console opens the disk, and the next boot needs nobody',
+      async () => {
+        const changed = at('offline.raw');
+        await copy(used, changed);
+        await changeProvisioning(changed);
+        const options = { keepsWrites: true, network: 'none' } as const;
+        const codeFor = (challenge: string): Promise<string> =>
+          cli('recover', 'disk', 'n1', '--console', challenge, '--recovery-key', at('recovery.txt'), '--yes');
+        let earlier = '';
+        {
+          await using machine = await boot('boot-7', changed, { ...options, until: SHOWS_CHALLENGE });
+          earlier = codeOf(await codeFor(challengeOf(machine)));
+        }
+        {
+          await using machine = await boot('boot-8', changed, { ...options, until: SHOWS_CHALLENGE });
+          assert.match(machine.console(), /changed: pcr9, pcr12/);
+          const code = codeOf(await codeFor(challengeOf(machine)));
+          assert.doesNotMatch(machine.console(), NOT_A_MEMBER, 'the agent runs');
+          machine.type(`${earlier}\n`);
+          await machine.until(/machineservice-code-refused/);
+          await machine.until(ASKS_AGAIN);
+          machine.type(`${code.toLowerCase()}\n`);
+          await machine.until(/The state disk is open/);
+          await machine.until(new RegExp(fingerprint));
+        }
+        await using machine = await boot('boot-9', changed, { network: 'none' });
+        assert.equal(fingerprintOf(machine), fingerprint);
+      },
+    );
+
     await story.test('a machine with another provisioning file on its disk is refused', async () => {
       const disk = at('changed.raw');
       await copy(at('one/disk.raw'), disk);
@@ -297,6 +331,25 @@ async function failureOf(command: Promise<string>): Promise<string> {
     (output) => assert.fail(`succeeded: ${output}`),
     (error: unknown) => (error instanceof ExecError ? error.outputTail : assert.fail(String(error))),
   );
+}
+
+/** The newest challenge on the console. */
+function challengeOf(machine: ImageMachine): string {
+  const lines = machine.console().split('\n');
+  const from = lines.lastIndexOf('and give it this challenge:') + 1;
+  const groups = lines.slice(from, from + 4).map((line) => line.trim());
+  assert.ok(
+    groups.every((line) => /^[0-9A-Z]{5}(-[0-9A-Z]{5})+$/.test(line)),
+    groups.join('|'),
+  );
+  return groups.join(' ');
+}
+
+/** The code in the output of `cluster recover disk --console`. */
+function codeOf(output: string): string {
+  const [, code = ''] = /^ {2}([0-9A-Z]{5}(?:-[0-9A-Z]{5}){6})$/m.exec(output) ?? [];
+  assert.notEqual(code, '', output);
+  return code;
 }
 
 function fingerprintOf(machine: ImageMachine): string {

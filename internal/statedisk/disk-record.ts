@@ -2,6 +2,7 @@ import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
 import { z } from 'zod';
 import { LAYOUT } from '../luks/index.ts';
 import type { Secret } from '../secret/index.ts';
+import { DISK_KEY_BYTES, WRAPPED_BYTES, type ConsoleRecovery } from './console-recovery.ts';
 import { StateDiskError } from './errors.ts';
 
 /**
@@ -19,11 +20,15 @@ const STAGES = { formatting: 1, ready: 2 } as const;
 const AT = { version: 8, stage: 12, sequence: 16, metaBytes: 24, checksum: 32, mac: 64, end: 96 } as const;
 
 const base64 = z.base64().transform((text) => new Uint8Array(Buffer.from(text, 'base64')));
+const base64Of = (length: number) => base64.refine((bytes) => bytes.length === length);
 const metaSchema = z.strictObject({
   uuid: z.uuid(),
   nodeShare: base64,
   clusterShare: base64,
   recovery: base64,
+  console: z
+    .strictObject({ diskKey: base64Of(DISK_KEY_BYTES), wrapped: z.array(base64Of(WRAPPED_BYTES)).min(1) })
+    .optional(),
   approval: base64.optional(),
   registers: z.record(z.string().regex(/^(?:[0-9]|1[0-9]|2[0-3])$/), z.string().regex(/^[0-9a-f]{64}$/)),
 });
@@ -37,6 +42,8 @@ export interface RecordContent {
   readonly clusterShare: Uint8Array;
   /** The recovery key, encrypted to the owners' recipients (age). */
   readonly recovery: Uint8Array;
+  /** How an owner recovers the disk at the console; undefined on a disk of an earlier release. */
+  readonly consoleRecovery: ConsoleRecovery | undefined;
   /** The newest approval of an owner (`parseApproval()`); undefined while nobody has approved other registers. */
   readonly approval: Uint8Array | undefined;
   /** The values of the PCRs when the shares were sealed. They show later which PCR changed. */
@@ -74,7 +81,7 @@ export function encodeFormatting(): Uint8Array {
  * with its key slots.
  */
 export function encodeReady(sequence: bigint, content: RecordContent, key: Secret<Uint8Array>): Uint8Array {
-  const { header, registers, approval } = content;
+  const { header, registers, approval, consoleRecovery: wrapped } = content;
   if (header.length !== LAYOUT.headerBytes)
     throw new RangeError(`a header has ${LAYOUT.headerBytes} bytes, not ${header.length}`);
   const text = (bytes: Uint8Array): string => Buffer.from(bytes).toString('base64');
@@ -84,6 +91,9 @@ export function encodeReady(sequence: bigint, content: RecordContent, key: Secre
       nodeShare: text(content.nodeShare),
       clusterShare: text(content.clusterShare),
       recovery: text(content.recovery),
+      ...(wrapped !== undefined && {
+        console: { diskKey: text(wrapped.diskKey), wrapped: wrapped.wrapped.map(text) },
+      }),
       ...(approval !== undefined && { approval: text(approval) }),
       registers: Object.fromEntries(
         [...registers].map(([pcr, value]) => [pcr, Buffer.from(value).toString('hex')]),
@@ -126,9 +136,10 @@ export function parseRecord(slot: Uint8Array): FoundRecord {
 function contentOf(body: Buffer, metaBytes: number): RecordContent | undefined {
   const parsed = metaSchema.safeParse(parsedJson(body.toString('utf8', 0, metaBytes)));
   if (!parsed.success) return undefined;
-  const { registers, approval, ...rest } = parsed.data;
+  const { registers, approval, console: consoleRecovery, ...rest } = parsed.data;
   return {
     ...rest,
+    consoleRecovery,
     approval,
     registers: new Map(
       Object.entries(registers).map(([pcr, value]) => [

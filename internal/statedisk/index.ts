@@ -7,7 +7,7 @@
  *   0 ── record ── 8 MiB ── record ── 16 MiB ── data (dm-crypt, dm-integrity) …
  *        │
  *        ├ stage, sequence, checksum, MAC under the node share
- *        ├ sealed node share, sealed cluster share, recovery key encrypted to the owners, registers
+ *        ├ sealed node share, sealed cluster share, recovery key encrypted to the owners (twice: as a file, and for the console), registers
  *        └ LUKS2 header: slot 0 opens with HKDF(node share, cluster share), slot 1 with the recovery key
  * ```
  *
@@ -23,6 +23,13 @@ export {
 } from './approval.ts';
 export { approvalKeyOfOwner, parseApprovalKey } from './approval-key.ts';
 export { diskStateOf, isAheadOfCounter, type DiskState } from './choose-record.ts';
+export {
+  answerConsoleChallenge,
+  createConsoleChallenge,
+  wrapForConsole,
+  type ConsoleChallenge,
+  type ConsoleRecovery,
+} from './console-recovery.ts';
 export { recordKey, SHARE_BYTES, slotKey, type DiskShares } from './disk-keys.ts';
 export {
   encodeFormatting,
@@ -32,3 +39,4 @@ export {
   type RecordContent,
 } from './disk-record.ts';
 export { StateDiskError } from './errors.ts';
+export { decodeTyped, readGroups, typedDigits, type TypedBytes } from './typed-text.ts';

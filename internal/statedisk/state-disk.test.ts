@@ -25,6 +25,7 @@ const CONTENT: RecordContent = {
   nodeShare: Buffer.from('sealed node share'),
   clusterShare: Buffer.from('sealed cluster share'),
   recovery: Buffer.from('age-encryption.org/v1'),
+  consoleRecovery: { diskKey: new Uint8Array(32).fill(3), wrapped: [new Uint8Array(48).fill(4)] },
   approval: Buffer.from('{}'),
   registers: new Map([[7, new Uint8Array(32).fill(7)]]),
   // In a real header, the area of the key slots has no zeros.
@@ -91,10 +92,26 @@ describe('parseRecord()', () => {
       nodeShare: new Uint8Array(CONTENT.nodeShare),
       clusterShare: new Uint8Array(CONTENT.clusterShare),
       recovery: new Uint8Array(CONTENT.recovery),
+      consoleRecovery: CONTENT.consoleRecovery,
       approval: new Uint8Array(Buffer.from('{}')),
       registers: CONTENT.registers,
     });
     expect(() => found.verify(KEY)).not.toThrow();
+  });
+
+  test('takes a record of an earlier release, which has nothing for the console', () => {
+    const found = parseRecord(padded(encodeReady(5n, { ...CONTENT, consoleRecovery: undefined }, KEY)));
+    expect(found).toMatchObject({ kind: 'ready', content: { consoleRecovery: undefined } });
+  });
+
+  test.each([
+    ['a key of the disk of 31 bytes', { diskKey: new Uint8Array(31) }],
+    ['a wrapped recovery key of 47 bytes', { wrapped: [new Uint8Array(48), new Uint8Array(47)] }],
+    ['no wrapped recovery key', { wrapped: [] }],
+  ])('reports a record with %s as damaged', (_, changed) => {
+    const consoleRecovery = { diskKey: new Uint8Array(32), wrapped: [new Uint8Array(48)], ...changed };
+    const found = parseRecord(padded(encodeReady(5n, { ...CONTENT, consoleRecovery }, KEY)));
+    expect(found).toMatchObject({ kind: 'damaged' });
   });
 
   test.each([

@@ -19,6 +19,7 @@ export function quietContext(context: CommandContext, signal: AbortSignal): Comm
       step: (_code, _title, work) => work({ update: nothing }),
       confirm: async (_question, defaultAnswer) => defaultAnswer,
       askSecrets: async () => undefined,
+      askLines: async () => false,
     },
   };
 }

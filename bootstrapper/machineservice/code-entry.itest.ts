@@ -1,0 +1,110 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { appendFile } from 'node:fs/promises';
+import { afterEach, expect, test } from '@jest/globals';
+import { SystemClock } from '../../internal/clock/index.ts';
+import { rawX25519, x25519PrivateKey } from '../../internal/crypto/index.ts';
+import { ExecaRunner } from '../../internal/exec/index.ts';
+import { DiskFiles } from '../../internal/file/index.ts';
+import { Secret } from '../../internal/secret/index.ts';
+import {
+  answerConsoleChallenge,
+  createConsoleChallenge,
+  decodeTyped,
+  wrapForConsole,
+} from '../../internal/statedisk/index.ts';
+import { closeOpened, createMemoryLogger, opened, temporaryDirectory } from '../../internal/testing/index.ts';
+import { findCodeSources, keyOfCode, readCodes, type CodeSources } from './code-entry.ts';
+
+const KEY = new Uint8Array(32).fill(7);
+const UUID = 'e69a2e66-2bc8-4695-b852-75f129bb9e54';
+const OWNER = new Secret(new Uint8Array(32).fill(5));
+const commands = new ExecaRunner({ path: '/usr/sbin:/usr/bin:/sbin:/bin' });
+afterEach(closeOpened);
+
+/** A terminal of the kernel, as a serial console is one. script(1) holds its other end. */
+async function openTerminal() {
+  const script = spawn('script', ['-qec', 'tty; exec sleep 1000', '/dev/null'], {
+    stdio: ['pipe', 'pipe', 'ignore'],
+  });
+  let shown = '';
+  script.stdout.on('data', (bytes: Buffer) => void (shown += String(bytes)));
+  const shows = async (text: string, after = 0): Promise<void> => {
+    while (!shown.slice(after).includes(text)) await once(script.stdout, 'data');
+  };
+  opened({
+    [Symbol.asyncDispose]: async () => {
+      if (script.kill('SIGKILL')) await once(script, 'exit');
+    },
+  });
+  await shows('\n');
+  return {
+    path: shown.trim(),
+    shows,
+    shown: () => shown,
+    type: (text: string) => void script.stdin.write(text),
+  };
+}
+
+/** A machine that reads codes. Resolves when a code has opened its disk. */
+function startMachine(sources: CodeSources) {
+  const recipients = [rawX25519(x25519PrivateKey(OWNER.reveal()))];
+  const recovery = wrapForConsole(new Secret(KEY), { uuid: UUID, recipients });
+  const challenge = createConsoleChallenge({ uuid: UUID, recovery, recipients });
+  const bytes = decodeTyped('challenge', challenge.text);
+  if (bytes.kind === 'mistyped') throw new Error(bytes.why);
+  const code = answerConsoleChallenge(bytes.bytes, OWNER)?.reveal() ?? '';
+  const until = new AbortController();
+  const received = Promise.withResolvers<Uint8Array>();
+  const { log, records } = createMemoryLogger();
+  const reading = readCodes({
+    ...{ commands, sources, log, clock: new SystemClock(), until: until.signal },
+    ...{ text: `${challenge.text}\n`, signal: new AbortController().signal },
+    open: (typed) => Promise.resolve(received.resolve(keyOfCode(challenge, typed).reveal())),
+  }).finally(() => undefined);
+  opened({
+    [Symbol.asyncDispose]: async () => {
+      until.abort(new Error('the disk is open'));
+      await reading;
+    },
+  });
+  return { code, challenge, received: received.promise, logged: () => JSON.stringify(records) };
+}
+
+test('a person types the code at a terminal, after a typing error and a wrong code', async () => {
+  const terminal = await openTerminal();
+  const { code, challenge, received, logged } = startMachine({ paths: [terminal.path], areConsoles: true });
+  const again = 'Type the code and press Enter';
+  terminal.type('\n');
+  await terminal.shows(challenge.text.split('\n').at(-1) ?? '');
+  await terminal.shows(again);
+  const shownBefore = terminal.shown().length;
+  terminal.type(`${code.slice(0, -1)}\u007f\u007f\n`);
+  await terminal.shows('machineservice-code-mistyped');
+  await terminal.shows(again, shownBefore);
+  terminal.type(`${code.toLowerCase()}\r`);
+  expect(await received).toEqual(KEY);
+  await terminal.shows('The state disk is open.');
+  expect(logged()).not.toContain(code.slice(0, 11));
+});
+
+test('root writes the code into a named pipe, also after a wrong one', async () => {
+  const { path } = opened(await temporaryDirectory());
+  const kernel = { readAttribute: () => Promise.resolve(new Uint8Array()) };
+  const signal = new AbortController().signal;
+  const pipe = join(path, 'code');
+  const sources = await findCodeSources({ files: new DiskFiles(), kernel, commands }, pipe, signal);
+  expect((await new DiskFiles().stat(pipe))?.mode).toBe(0o600);
+  const { code, received } = startMachine(sources);
+  await appendFile(pipe, 'wrong\n');
+  // What is written while the wrong code is refused is dropped.
+  let key: Uint8Array | undefined;
+  received.then(
+    (value) => (key = value),
+    () => undefined,
+  );
+  for (const clock = new SystemClock(); key === undefined; await clock.sleep(200, signal))
+    await appendFile(pipe, `${code}\n`);
+  expect(key).toEqual(KEY);
+});
