@@ -1,9 +1,5 @@
-import {
-  familyOf,
-  type CloudSetting,
-  type IpFamily,
-  type Provisioning,
-} from '../../internal/config/index.ts';
+import type { CloudSetting, Provisioning } from '../../internal/config/index.ts';
+import { familyOf, type IpFamily } from '../../internal/endpoint/index.ts';
 import { ed25519SpkiFromRaw } from '../../internal/crypto/index.ts';
 import {
   createMachineEvidence,

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { connect, createServer, type Server, type Socket } from 'node:net';
 import { formatDuration, type Clock } from '../../internal/clock/index.ts';
-import { encodeProxyHeader } from '../../internal/endpoint/index.ts';
+import { encodeProxyHeader, plainAddress } from '../../internal/endpoint/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
 import type { Endpoint, ForwardRule } from './config.ts';
 import { ConnectionLimiter } from './connection-limiter.ts';
@@ -106,7 +106,7 @@ export class Balancer implements AsyncDisposable {
       this.#count(upstream, server);
       this.#limiter?.watch(client, server);
       if (this.#announcesClients)
-        server.write(encodeProxyHeader(client.remoteAddress ?? '', client.remotePort ?? 0));
+        server.write(encodeProxyHeader(plainAddress(client.remoteAddress ?? ''), client.remotePort ?? 0));
       return join(client, server);
     }
     this.#logLimited('warn', 'no server answers', {});

@@ -1,8 +1,9 @@
 import type { Socket } from 'node:net';
 import type { Clock } from '../../internal/clock/index.ts';
+import { holderOf } from '../../internal/endpoint/index.ts';
 import type { Limits } from './config.ts';
 
-/** Limits the connections of a forward rule by total number, number per client address, and age. */
+/** Limits the connections of a forward rule by total number, number per client (IPv4 address or IPv6 /64), and age. */
 export class ConnectionLimiter {
   readonly #limits: Limits;
   readonly #clock: Clock;
@@ -20,9 +21,10 @@ export class ConnectionLimiter {
    */
   admit(client: Socket): boolean {
     const { connections, perSource, lifeMs } = this.#limits;
-    const source = client.remoteAddress; // undefined once the client has closed the connection
-    const held = this.#bySource.get(source ?? '') ?? 0;
-    if (source === undefined || this.#count >= connections || held >= perSource) return false;
+    const address = client.remoteAddress; // undefined once the client has closed the connection
+    const source = holderOf(address ?? '');
+    const held = this.#bySource.get(source) ?? 0;
+    if (address === undefined || this.#count >= connections || held >= perSource) return false;
     this.#count++;
     this.#bySource.set(source, held + 1);
     const closed = new AbortController();

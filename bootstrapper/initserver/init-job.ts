@@ -1,4 +1,5 @@
-import { familiesOf, type IpFamily } from '../../internal/config/index.ts';
+import { familiesOf } from '../../internal/config/index.ts';
+import type { IpFamily } from '../../internal/endpoint/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
 import { EventValue, type Readable } from '../../internal/event/index.ts';
 import { type NodeLock, NodeLockError } from '../nodelock/index.ts';

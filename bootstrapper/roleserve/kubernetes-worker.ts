@@ -1,4 +1,5 @@
-import { DEFAULT_CERTIFICATES, familiesOf, familyOf } from '../../internal/config/index.ts';
+import { DEFAULT_CERTIFICATES, familiesOf } from '../../internal/config/index.ts';
+import { familyOf } from '../../internal/endpoint/index.ts';
 import { combine, currentValue, follow, when } from '../../internal/event/index.ts';
 import { PreflightError } from '../../internal/preflight/index.ts';
 import { firstNodeRoles } from '../../internal/role/index.ts';

@@ -1,4 +1,4 @@
-import { isIPv6 } from 'node:net';
+import { holderOf } from '../endpoint/index.ts';
 import { AtlsError } from './errors.ts';
 
 /** How many connections may be in the handshake at the same time. */
@@ -34,7 +34,7 @@ export class PendingConnectionLimit {
 
   /** Takes a slot until the result is disposed. `address` is the peer's IP address. Throws AtlsError `atls-busy`. */
   acquire(address: string): Disposable {
-    const source = sourceOf(address);
+    const source = holderOf(address);
     const fromSource = this.#pendingBySource.get(source) ?? 0;
     const { maxPending, maxPendingPerSource } = this.#limits;
     if (fromSource >= maxPendingPerSource) {
@@ -66,19 +66,4 @@ export class PendingConnectionLimit {
     if (left <= 0) this.#pendingBySource.delete(source);
     else this.#pendingBySource.set(source, left);
   }
-}
-
-/** An IPv4 address or an IPv6 /64, which is the smallest network that a site is given (RFC 6177). */
-function sourceOf(address: string): string {
-  const plain = address.replace(/^::ffff:(?=\d+\.\d+\.\d+\.\d+$)/i, '').replace(/%.*$/, '');
-  if (!isIPv6(plain)) return plain;
-  const [head = '', tail] = plain.toLowerCase().split('::');
-  const groups = head === '' ? [] : head.split(':');
-  const known = tail === undefined || tail === '' ? 0 : tail.split(':').length;
-  while (tail !== undefined && groups.length + known < 8) groups.push('0');
-  const all = tail === undefined || tail === '' ? groups : [...groups, ...tail.split(':')];
-  return all
-    .slice(0, 4)
-    .map((group) => group.replace(/^0+(?=.)/, ''))
-    .join(':');
 }

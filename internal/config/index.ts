@@ -60,7 +60,7 @@ export {
   registriesFrom,
 } from './node-settings.ts';
 export { ConfigError } from './errors.ts';
-export { addressIn, familiesOf, familyOf, subnetsFrom, type IpFamily } from './subnet.ts';
+export { addressIn, familiesOf, subnetsFrom } from './subnet.ts';
 export type { InventoryMachine, JoinConfig } from './join-schema.ts';
 export { positionOf, type Problem } from './parse-located.ts';
 export {

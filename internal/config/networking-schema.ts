@@ -2,7 +2,8 @@ import { z } from 'zod';
 import type { ExtraArguments } from './arguments/extra-arguments-schema.ts';
 import { DEFAULTS } from './defaults.ts';
 import { addProblem } from './errors.ts';
-import { isOverlapping, subnetsFrom, type IpFamily, type Subnet } from './subnet.ts';
+import { isOverlapping, subnetsFrom, type Subnet } from './subnet.ts';
+import type { IpFamily } from '../endpoint/index.ts';
 
 /** The prefix length of the part of the pod network that each node gets, unless an extra argument changes it (kubeadm, validation.go). */
 const NODE_PREFIX = { IPv4: 24, IPv6: 64 } as const;

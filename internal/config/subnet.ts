@@ -1,7 +1,5 @@
 import { isIP } from 'node:net';
-
-/** The family of an IP address or network. */
-export type IpFamily = 'IPv4' | 'IPv6';
+import { familyOf, ipv6From, ipv6Groups, type IpFamily } from '../endpoint/index.ts';
 
 const BITS = { IPv4: 32, IPv6: 128 } as const;
 
@@ -14,11 +12,6 @@ export interface Subnet {
   readonly hasHostBits: boolean;
   readonly first: bigint;
   readonly last: bigint;
-}
-
-/** The family of an IP address. `address`: an IP address without port and zone. */
-export function familyOf(address: string): IpFamily {
-  return isIP(address) === 6 ? 'IPv6' : 'IPv4';
 }
 
 /** Parses a network in CIDR notation ("198.19.0.0/17", "2001:2:0:8000::/56"), and ignores host bits; undefined for any other text. */
@@ -62,18 +55,10 @@ export function addressIn({ family, first }: Subnet, index: number): string {
   const groups = Array.from({ length: 8 }, (_, at) =>
     ((value >> BigInt(112 - at * 16)) & 0xffffn).toString(16),
   );
-  return new URL(`http://[${groups.join(':')}]/`).hostname.slice(1, -1);
+  return ipv6From(groups);
 }
 
 function numberOf(address: string): bigint {
   if (isIP(address) === 4) return address.split('.').reduce((sum, part) => sum * 256n + BigInt(part), 0n);
-  // The URL parser writes an IPv4 address at the end as two groups.
-  const [left = '', right] = new URL(`http://[${address}]/`).hostname.slice(1, -1).split('::');
-  const [before, after] = [groupsOf(left), groupsOf(right ?? '')];
-  const zeros = Array.from({ length: 8 - before.length - after.length }, () => '0');
-  return [...before, ...zeros, ...after].reduce((sum, group) => sum * 65_536n + BigInt(`0x${group}`), 0n);
-}
-
-function groupsOf(text: string): readonly string[] {
-  return text === '' ? [] : text.split(':');
+  return ipv6Groups(address).reduce((sum, group) => sum * 65_536n + BigInt(`0x${group}`), 0n);
 }

@@ -9,5 +9,15 @@ export {
   urlHost,
   type HostPort,
 } from './endpoint.ts';
+export {
+  canonicalAddress,
+  familyOf,
+  holderOf,
+  type IpFamily,
+  ipv6From,
+  ipv6Groups,
+  listenHost,
+  plainAddress,
+} from './ip-address.ts';
 export { PORTS, VXLAN_PORT, WIREGUARD_PORTS } from './ports.ts';
 export { encodeProxyHeader, readProxyHeader } from './proxy-header.ts';

@@ -1,4 +1,4 @@
-import type { IpFamily } from '../config/index.ts';
+import type { IpFamily } from '../endpoint/index.ts';
 import type { WireguardSupport } from './find-wireguard.ts';
 
 /** Everything about a machine that the checks need. */

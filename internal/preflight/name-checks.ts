@@ -1,5 +1,5 @@
 import { isIP } from 'node:net';
-import { familyOf } from '../config/index.ts';
+import { familyOf } from '../endpoint/index.ts';
 import { failed, type Observation } from './check.ts';
 import type { PreflightErrorCode } from './errors.ts';
 import type { MachineFacts } from './machine-facts.ts';

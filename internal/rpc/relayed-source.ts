@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import type { Socket } from 'node:net';
 import { withTimeout } from '../cleanup/index.ts';
 import type { Clock } from '../clock/index.ts';
-import { readProxyHeader } from '../endpoint/index.ts';
+import { plainAddress, readProxyHeader } from '../endpoint/index.ts';
 import { RpcError } from './errors.ts';
 import { relayedPathOf, sourcePathOf, type SourcePath } from './source-path.ts';
 
@@ -48,7 +48,7 @@ export class RelayedSources {
    * @throws RpcError `rpc-handshake` for a malformed header
    */
   async identify(socket: Socket, signal: AbortSignal): Promise<Source> {
-    const address = socket.remoteAddress ?? '';
+    const address = plainAddress(socket.remoteAddress ?? '');
     const path = sourcePathOf(address);
     const held = this.#reading.get(address) ?? 0;
     if (this.#total >= MAX_READING || held >= MAX_READING_PER_ADDRESS) return { path, isRead: false };

@@ -56,6 +56,7 @@ const refusing: Handlers<typeof InitApi, string> = {
 async function start(
   handlers: Partial<Handlers<typeof InitApi, string>>,
   limits: Pick<RpcServerOptions<string>, 'pending' | 'maxConnections' | 'maxCallsPerConnection'> = {},
+  isEverywhere = false,
 ) {
   const [server, client] = await Promise.all([createIdentity(), createIdentity()]);
   const rpc = new RpcServer<string>({
@@ -71,7 +72,7 @@ async function start(
     ...limits,
   });
   open.push(rpc);
-  const port = await rpc.listen('127.0.0.1', 0);
+  const port = await (isEverywhere ? rpc.listenEverywhere(0) : rpc.listen('127.0.0.1', 0));
   const dial = (as: TlsIdentity, expected: string, endpoint = `127.0.0.1:${port}`) => {
     const channel = new RpcChannel({
       endpoint,
@@ -104,6 +105,18 @@ describe('an authenticated connection', () => {
     const other = dial(await createIdentity(), server.fingerprint).describe({}, { signal: never });
     await expect(other).rejects.toBeInstanceOf(RpcError);
     expect(await first.describe({}, { signal: never })).toMatchObject({ fingerprint: client.fingerprint });
+  });
+
+  test('tells the handler the address of its caller, of both IP families', async () => {
+    const seen: (string | undefined)[] = [];
+    const describe = async (_request: unknown, { address }: { readonly address?: string }) => {
+      seen.push(address);
+      return {};
+    };
+    const { dial, client, server, port } = await start({ describe }, {}, true);
+    for (const endpoint of [`127.0.0.1:${port}`, `[::1]:${port}`])
+      await dial(client, server.fingerprint, endpoint).describe({}, { signal: never });
+    expect(seen).toEqual(['127.0.0.1', '::1']);
   });
 
   test('carries a server stream in order and stops the handler when the caller disconnects', async () => {

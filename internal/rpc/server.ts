@@ -20,6 +20,7 @@ import {
 import { once } from 'node:events';
 import { createServer, type AddressInfo, type Server as NetServer, type Socket } from 'node:net';
 import type { Clock } from '../clock/index.ts';
+import { formatEndpoint, plainAddress } from '../endpoint/index.ts';
 import type { Logger } from '../logging/index.ts';
 import { FLOW_CONTROL_WINDOW, MAX_MESSAGE_BYTES } from './channel.ts';
 import { serviceDefinition } from './codec.ts';
@@ -123,8 +124,17 @@ export class RpcServer<P> implements AsyncDisposable {
   }
 
   /** Listens on a TCP port (0: any free one). @returns the port */
-  async listen(host: string, port: number): Promise<number> {
-    this.#net.listen({ port, host, backlog: this.#limiter.backlog });
+  listen(host: string, port: number): Promise<number> {
+    return this.#listen({ host, port });
+  }
+
+  /** Listens on a TCP port at all addresses of both IP families, or of IPv4 where the kernel has no IPv6. @returns the port */
+  listenEverywhere(port: number): Promise<number> {
+    return this.#listen({ port });
+  }
+
+  async #listen(at: { readonly host?: string; readonly port: number }): Promise<number> {
+    this.#net.listen({ ...at, backlog: this.#limiter.backlog });
     await once(this.#net, 'listening');
     return (this.#net.address() as AddressInfo).port;
   }
@@ -165,11 +175,11 @@ export class RpcServer<P> implements AsyncDisposable {
   }
 
   async #accept(socket: Socket): Promise<void> {
-    const source = `${socket.remoteAddress}:${socket.remotePort}`;
+    const address = plainAddress(socket.remoteAddress ?? '');
+    const source = formatEndpoint(address, socket.remotePort ?? 0);
     this.#sockets.add(socket);
     socket.on('error', () => undefined); // 'close' follows
     socket.once('close', () => this.#sockets.delete(socket));
-    const address = socket.remoteAddress ?? '';
     let from: Source = { path: sourcePathOf(address), isRead: false };
     const { signal } = this.#closing;
     try {

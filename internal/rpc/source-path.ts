@@ -1,4 +1,5 @@
 import { isIPv6 } from 'node:net';
+import { ipv6Groups, plainAddress } from '../endpoint/index.ts';
 
 /**
  * The networks from which a connection comes, the largest first. IPv4: /16, /24 and the address; IPv6: /32,
@@ -21,21 +22,12 @@ export function relayedPathOf(relay: string, client: string): SourcePath {
  * connection exists only once its sender has received packets there.
  */
 export function sourcePathOf(address: string): SourcePath {
-  const plain = address.replace(/^::ffff:(?=\d+\.\d+\.\d+\.\d+$)/i, '').replace(/%.*$/, '');
+  const plain = plainAddress(address);
   if (!isIPv6(plain)) {
     const parts = plain.split('.');
     return [`${parts.slice(0, 2).join('.')}/16`, `${parts.slice(0, 3).join('.')}/24`, plain];
   }
-  const groups = groupsOf(plain);
+  const groups = ipv6Groups(plain);
   const prefix = (count: number): string => `${groups.slice(0, count).join(':')}/${count * 16}`;
   return [prefix(2), prefix(3), prefix(4)];
-}
-
-/** The first four of the eight groups of an IPv6 address, without leading zeros. */
-function groupsOf(address: string): readonly string[] {
-  const [head = '', tail] = address.toLowerCase().split('::');
-  const groups = head === '' ? [] : head.split(':');
-  const rest = tail === undefined || tail === '' ? [] : tail.split(':');
-  while (tail !== undefined && groups.length + rest.length < 8) groups.push('0');
-  return [...groups, ...rest].slice(0, 4).map((group) => group.replace(/^0+(?=.)/, ''));
 }

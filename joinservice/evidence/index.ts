@@ -9,6 +9,6 @@ export {
   isSameMachine,
   type EvidenceIdentity,
 } from './evidence-identity.ts';
-export { canonicalAddress, whyAddressReserved } from './node-address.ts';
+export { whyAddressReserved } from './node-address.ts';
 export { controlPlaneAt, reserveAddress } from './reserved-address.ts';
 export { joinValidators, readAttestation, type ActiveAttestation } from './read-attestation.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { canonicalAddress, whyAddressReserved } from './node-address.ts';
+import { whyAddressReserved } from './node-address.ts';
 
 const settings = {
   serviceSubnet: '10.96.0.0/12',
@@ -8,20 +8,6 @@ const settings = {
   apiEndpoint: '203.0.113.6:6443',
 };
 const worker = { servesApi: false };
-
-test.each([
-  { given: '192.0.2.1', want: '192.0.2.1' },
-  { given: '2001:DB8:0::1', want: '2001:db8::1' },
-  { given: '2001:db8::0:1', want: '2001:db8::1' },
-  { given: '::FFFF:192.0.2.1', want: '::ffff:c000:201' },
-  { given: 'fe80::1%eth0', want: undefined },
-  { given: '192.0.2.1:80', want: undefined },
-  { given: '192.0.2.01', want: undefined },
-  { given: '', want: undefined },
-  { given: 'n1', want: undefined },
-])('canonicalAddress($given)', ({ given, want }) => {
-  expect(canonicalAddress(given)).toBe(want);
-});
 
 describe('whyAddressReserved()', () => {
   test.each([

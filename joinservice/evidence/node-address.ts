@@ -1,6 +1,6 @@
 import { BlockList, isIP } from 'node:net';
-import { familiesOf, familyOf } from '../../internal/config/index.ts';
-import { hostOf } from '../../internal/endpoint/index.ts';
+import { familiesOf } from '../../internal/config/index.ts';
+import { canonicalAddress, familyOf, hostOf } from '../../internal/endpoint/index.ts';
 import type { SettingsRecord } from '../../internal/records/index.ts';
 
 /** Addresses at which no other machine can be reached: unspecified, loopback, link-local, multicast, reserved (RFC 6890). */
@@ -10,16 +10,6 @@ const UNREACHABLE = {
   // IPv4 address matches the subnet of IPv4-mapped addresses.
   6: listOf('::/127', '::ffff:0:0/96', 'fe80::/10', 'ff00::/8'),
 };
-
-/**
- * The canonical form of an IP address (RFC 5952 for IPv6); undefined for other text, including an address
- * with a port or zone.
- */
-export function canonicalAddress(text: string): string | undefined {
-  if (isIP(text) === 4) return text;
-  if (isIP(text) !== 6 || text.includes('%')) return undefined;
-  return new URL(`http://[${text}]/`).hostname.slice(1, -1);
-}
 
 /**
  * The reason why a machine cannot have this address; undefined if it can. The kubelet's serving certificate contains

@@ -13,7 +13,7 @@ import {
 } from '../../internal/records/index.ts';
 import type { Role } from '../../internal/role/index.ts';
 import type { GetTraceResponseSchema } from '../curatorproto/gen/operatorapi_pb.js';
-import { canonicalAddress } from '../evidence/index.ts';
+import { canonicalAddress } from '../../internal/endpoint/index.ts';
 import { readTrace } from '../join/index.ts';
 import { OperatorApiError } from './errors.ts';
 import { factToWire, joinToWire } from './join-wire.ts';

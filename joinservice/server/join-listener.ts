@@ -7,6 +7,7 @@ import {
   JOIN_CONTEXT,
 } from '../../internal/atls/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
+import { plainAddress } from '../../internal/endpoint/index.ts';
 import { findCoded } from '../../internal/errors/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
 import { RpcServer } from '../../internal/rpc/index.ts';
@@ -57,7 +58,7 @@ export function createJoinServer(parts: JoinServerParts): RpcServer<AttestedPeer
   return new RpcServer<AttestedPeer>({
     clock,
     upgrade: async (socket, signal) => {
-      const address = socket.remoteAddress ?? '';
+      const address = plainAddress(socket.remoteAddress ?? '');
       try {
         return await upgrade(socket, signal);
       } catch (error) {

@@ -1,6 +1,7 @@
 import type { NodeRecord, SettingsRecord } from '../../internal/records/index.ts';
 import { isControlPlane } from '../../internal/role/index.ts';
-import { canonicalAddress, whyAddressReserved } from '../evidence/index.ts';
+import { canonicalAddress } from '../../internal/endpoint/index.ts';
+import { whyAddressReserved } from '../evidence/index.ts';
 import { SignerError } from './errors.ts';
 import type { KnownControlPlane } from './signer-memory.ts';
 

@@ -1,9 +1,8 @@
 import { isIP } from 'node:net';
 import { toBinary } from '@bufbuild/protobuf';
 import type { Clock } from '../../../internal/clock/index.ts';
-import { hostOf } from '../../../internal/endpoint/index.ts';
+import { canonicalAddress, hostOf } from '../../../internal/endpoint/index.ts';
 import { NodeStatusSchema, type LastError, type NodeStatus } from '../../curatorproto/gen/curator_pb.js';
-import { canonicalAddress } from '../../evidence/index.ts';
 import { CuratorError } from '../errors.ts';
 import { refuseField } from './node-wire.ts';
 

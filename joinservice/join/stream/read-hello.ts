@@ -4,7 +4,7 @@ import { nodeIdOf } from '../../../internal/pki/index.ts';
 import type { JoinRecord, TraceFactRecord } from '../../../internal/records/index.ts';
 import { MAX_ROLES } from '../../../internal/role/index.ts';
 import type { Hello, KeyProof } from '../../joinproto/gen/join_pb.js';
-import { canonicalAddress } from '../../evidence/index.ts';
+import { canonicalAddress } from '../../../internal/endpoint/index.ts';
 import { JoinError } from '../errors.ts';
 
 const MAX_TEXT = 256;

@@ -15,7 +15,8 @@ import {
 import { isControlPlane, isMemberState } from '../../../internal/role/index.ts';
 import type { TlsIdentity } from '../../../internal/rpc/index.ts';
 import { nodeStatusOf, type NodeView } from '../../curator/index.ts';
-import { canonicalAddress, controlPlaneAt } from '../../evidence/index.ts';
+import { canonicalAddress } from '../../../internal/endpoint/index.ts';
+import { controlPlaneAt } from '../../evidence/index.ts';
 import { documentForMachines, ownersForMachines } from '../../ownerdocs/index.ts';
 import { JoinError } from '../errors.ts';
 import { SharedRead } from './shared-read.ts';
