@@ -71,7 +71,7 @@ export function initServerRunnable(options: InitServerOptions): Runnable {
       ...{ shows: evidence.issuers, ownerKeys, clock, log: scope.log },
       also: [implement(Machine, machineHandlers(options))],
     });
-    await server.listen('0.0.0.0', PORTS.init);
+    await server.listenEverywhere(PORTS.init);
     scope.log.info('waiting for an owner', { port: PORTS.init, fingerprint });
     scope.waiting('an owner');
     await until();

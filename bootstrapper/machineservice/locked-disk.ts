@@ -61,7 +61,7 @@ export interface ConsoleEntry {
 export async function serveLockedDisk(ports: LockedDiskPorts, signal: AbortSignal): Promise<void> {
   const locked = createLockedDiskServer(ports);
   await using server = locked.server;
-  await server.listen('0.0.0.0', PORTS.init);
+  await server.listenEverywhere(PORTS.init);
   const { code } = ports.reason;
   ports.log.warn('waiting for an owner to recover the state disk', { port: PORTS.init, code });
   await untilRecovered(ports, locked, signal);

@@ -66,6 +66,15 @@ test('the exporter starts and stops with the configuration', async () => {
   expect(units.moves).toEqual([`start ${UNIT}`, `stop ${UNIT}`]);
 });
 
+test('the exporter listens at IPv6 addresses too on a node that others reach by IPv6', async () => {
+  const { values, worker, config, clock } = await createNode();
+  values.clusterMembership.set({ ...membership, nodeAddress: '2001:db8::9' });
+  values.signedConfiguration.set(configuration(true));
+  await using _tree = superviseForTest(worker, { clock });
+  await settle();
+  expect(await config()).toMatchObject({ listen: { host: '::', port: 9097 } });
+});
+
 test('the exporter is restarted within a minute after a renewed certificate, and at once when the roles of the node change', async () => {
   const { values, files, units, clock, worker, config } = await createNode();
   values.signedConfiguration.set(configuration(true));

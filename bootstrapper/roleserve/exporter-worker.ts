@@ -29,16 +29,16 @@ export interface ExporterOptions extends Pick<SystemPorts, 'files' | 'units' | '
   >;
 }
 
-/** Every member runs an exporter if the signed configuration enables it. Pure. */
+/** Every member runs an exporter, with the address of its node, if the signed configuration enables it. Pure. */
 export function planExporter({
   clusterMembership,
   signedConfiguration,
-}: Pick<RoleState, 'clusterMembership' | 'signedConfiguration'>): Plan<undefined> {
+}: Pick<RoleState, 'clusterMembership' | 'signedConfiguration'>): Plan<string> {
   if (clusterMembership === undefined) return { kind: 'wait', why: 'the membership of this node' };
   // The plan waits instead of stopping the unit, so an exporter of an earlier run of the agent keeps running.
   if (signedConfiguration === undefined) return { kind: 'wait', why: 'the configuration of the cluster' };
   if (!isWanted(signedConfiguration)) return { kind: 'stop', why: 'idle: monitoring.exporter is off' };
-  return { kind: 'start', config: undefined };
+  return { kind: 'start', config: clusterMembership.nodeAddress };
 }
 
 /** Serves the metrics of this node to Prometheus (cluster-exporter.service). */
@@ -48,14 +48,18 @@ export function exporterWorker(options: ExporterOptions): Runnable {
     input: combine({ clusterMembership, signedConfiguration }),
     plan: planExporter,
     tearDown: ({ signal }) => options.units.stop(EXPORTER_UNIT, signal),
-    start: async (scope) => {
-      scope.run('follow', (child) => follow(options, child));
+    start: async (scope, nodeAddress) => {
+      scope.run('follow', (child) => follow(options, nodeAddress, child));
     },
   });
 }
 
 /** Starts the exporter, and restarts it when its certificate was renewed or the roles of this node have changed. */
-async function follow({ reads, clock, ...ports }: ExporterOptions, scope: Scope): Promise<never> {
+async function follow(
+  { reads, clock, ...ports }: ExporterOptions,
+  nodeAddress: string,
+  scope: Scope,
+): Promise<never> {
   using changes = reads.localRoles.watch();
   await changes.next(scope.signal); // the present roles
   scope.healthy();
@@ -65,6 +69,7 @@ async function follow({ reads, clock, ...ports }: ExporterOptions, scope: Scope)
       roles === undefined
         ? { missing: 'the roles of this node' }
         : await readExporterUnit(ports.files, {
+            nodeAddress,
             apiEndpoint: apiEndpointOf(currentValue(reads.clusterSettings) ?? {}),
             isControlPlane: isControlPlane([...roles]),
             files: FILES,

@@ -14,14 +14,14 @@ const membership: Membership = {
 const WORKER: readonly Role[] = ['KubernetesWorker'];
 const CONTROL_PLANE: readonly Role[] = ['ConsensusMember', 'KubernetesController'];
 
-async function createRelay(roles: readonly Role[]) {
+async function createRelay(roles: readonly Role[], nodeAddress = membership.nodeAddress) {
   const values = createFakeRoleValues();
   const files = new MemoryFiles();
   await files.makeDirectory('/etc');
   const units = new FakeUnits();
   const clock = new FakeClock();
   const worker = relayWorker({ reads: values, ports: { files, units, clock } });
-  values.clusterMembership.set(membership);
+  values.clusterMembership.set({ ...membership, nodeAddress });
   values.localRoles.set(new Set(roles));
   const readRules = async (): Promise<readonly RelayRule[]> => {
     const text = Buffer.from((await files.read('/etc/cluster-relay/config.json', 8192)) ?? '{}').toString();
@@ -89,4 +89,14 @@ test('a control plane runs no relay, not even after it was a worker node', async
   values.localRoles.set(new Set(WORKER));
   await podsHaveStarted();
   expect(units.active.has(UNIT)).toBe(true);
+});
+
+test('a relay listens at IPv6 addresses too on a node that others reach by IPv6', async () => {
+  const { worker, readRules, podsHaveStarted } = await createRelay(WORKER, '2001:db8::9');
+  await using _tree = superviseForTest(worker);
+  await podsHaveStarted();
+  expect((await readRules()).map(({ listen }) => listen)).toEqual([
+    { host: '::', port: 9093 },
+    { host: '::', port: 9094 },
+  ]);
 });

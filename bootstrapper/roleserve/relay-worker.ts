@@ -44,8 +44,8 @@ export function relayWorker({ reads, ports }: RelayOptions): Runnable {
       await followDirectory(scope, clusterDirectory, membership, (known, signal) => {
         // Control planes with a serving curator come first.
         const ordered = known.toSorted((a, b) => Number(b.curator) - Number(a.curator));
-        const hosts = ordered.map(({ host }) => host);
-        return ensureRelay(ports, hosts, signal);
+        const controlPlanes = ordered.map(({ host }) => host);
+        return ensureRelay(ports, { nodeAddress: membership.nodeAddress, controlPlanes }, signal);
       });
     },
   });

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { PORTS } from '../../internal/endpoint/index.ts';
+import { listenHost, PORTS } from '../../internal/endpoint/index.ts';
 import { readText, type FilePort } from '../../internal/file/index.ts';
 import { NODE_MEMORY, SERVICE_SANDBOX, type SystemPorts } from '../../internal/platform/index.ts';
 import { ensureUnit } from './ensure-unit.ts';
@@ -13,6 +13,7 @@ const COMMAND =
 
 /** Settings with which the exporter runs on this node. */
 export interface ExporterSettings {
+  readonly nodeAddress: string;
   /** "host:port" of the API servers. */
   readonly apiEndpoint: string;
   readonly isControlPlane: boolean;
@@ -79,12 +80,11 @@ export async function ensureExporter(
   await ensureUnit(units, { unit: EXPORTER_UNIT, content }, signal);
 }
 
-function buildConfig({ apiEndpoint, isControlPlane }: ExporterSettings): string {
+function buildConfig({ nodeAddress, apiEndpoint, isControlPlane }: ExporterSettings): string {
   const at = (name: keyof ExporterSettings['files']): string =>
     `${credentialsDirectory(EXPORTER_UNIT)}/${name}`;
   const config = {
-    // In clouds, the address of the node may not be configured on this machine.
-    listen: { host: '0.0.0.0', port: PORTS.exporter },
+    listen: { host: listenHost(nodeAddress), port: PORTS.exporter },
     ...{ certFile: at('cert'), keyFile: at('key') },
     ...{ apiServer: `https://${apiEndpoint}`, apiServerCaFile: at('apiServersCa') },
     isControlPlane,

@@ -67,6 +67,13 @@ test('buildJoinserviceConfig() contains the sockets for the evidence, for the si
   });
 });
 
+test('buildJoinserviceConfig() listens at IPv6 addresses too on a node that others reach by IPv6', () => {
+  expect(JSON.parse(buildJoinserviceConfig({ ...settings, address: '2001:db8::1' }))).toMatchObject({
+    listen: { host: '::', port: 9091 },
+    join: { listen: { host: '::', port: 9090 } },
+  });
+});
+
 test('buildJoinserviceUnit() runs the service without root and capabilities, and hides the agent’s state from it', () => {
   const unit = unitOf('x');
   expect(unit).toMatch(/^User=cluster-joinservice$/m);

@@ -1,5 +1,5 @@
 import { EVIDENCE_SOCKET } from '../../internal/atls/evidencesocket/index.ts';
-import { PORTS } from '../../internal/endpoint/index.ts';
+import { listenHost, PORTS } from '../../internal/endpoint/index.ts';
 import {
   buildCredentialService,
   credentialsDirectory,
@@ -63,13 +63,13 @@ export function buildJoinserviceConfig(settings: JoinserviceSettings): string {
   const config = {
     version: 1,
     ...{ clusterId, nodeId, ownerKeys },
-    listen: { host: '0.0.0.0', port: PORTS.curator },
+    listen: { host: listenHost(address), port: PORTS.curator },
     clusterCaFile: at('cluster-ca.crt'),
     certFile: at('curator.crt'),
     keyFile: at('curator.key'),
     stores,
     join: {
-      listen: { host: '0.0.0.0', port: PORTS.join },
+      listen: { host: listenHost(address), port: PORTS.join },
       address,
       evidence: { socket: EVIDENCE_SOCKET, variant },
       signer: { socket: SIGNER_SOCKET, etcdPipe: ETCD_PROXY_SOCKET },

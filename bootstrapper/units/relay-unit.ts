@@ -1,4 +1,4 @@
-import { PORTS } from '../../internal/endpoint/index.ts';
+import { listenHost, PORTS } from '../../internal/endpoint/index.ts';
 import type { SystemPorts } from '../../internal/platform/index.ts';
 import { buildForwarderUnit, ensureForwarder } from './forwarder-unit.ts';
 
@@ -30,19 +30,21 @@ const UNIT = buildForwarderUnit({
   settings: 'CPUWeight=20\nMemoryMax=192M\nTasksMax=64\nOOMScoreAdjust=500',
 });
 
-/**
- * Runs the relay of this worker.
- * @param controlPlanes hosts of control planes, in order of preference; empty if none is known
- */
+/** Runs the relay of this worker. */
 export async function ensureRelay(
   ports: Pick<SystemPorts, 'files' | 'units'>,
-  controlPlanes: readonly string[],
+  {
+    nodeAddress,
+    controlPlanes,
+  }: {
+    readonly nodeAddress: string;
+    /** Hosts, in order of preference; empty if none is known. */
+    readonly controlPlanes: readonly string[];
+  },
   signal: AbortSignal,
 ): Promise<void> {
   const rule = (listen: number, port: number) => ({
-    // In clouds, the address at which other nodes reach this node may not be configured on this machine, so
-    // listen on all addresses.
-    listen: { host: '0.0.0.0', port: listen },
+    listen: { host: listenHost(nodeAddress), port: listen },
     upstreams: controlPlanes.map((host) => ({ host, port })),
     limits: LIMITS,
     // The control plane then knows the clients of this relay, and limits the connections of each client separately.

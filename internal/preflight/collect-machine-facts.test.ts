@@ -133,9 +133,9 @@ describe('collectMachineFacts()', () => {
   });
 
   /** Another program holds one of our ports. It releases the port when the collector pauses, or never. */
-  async function withSquatter(letsGo: boolean): Promise<string | undefined> {
+  async function withSquatter(letsGo: boolean, host = '127.0.0.1'): Promise<string | undefined> {
     const squatter = createServer();
-    squatter.listen(9093, '127.0.0.1');
+    squatter.listen({ port: 9093, host, ipv6Only: true });
     await once(squatter, 'listening');
     const close = async (): Promise<void> => {
       if (squatter.listening) await once(squatter.close(), 'close');
@@ -148,7 +148,8 @@ describe('collectMachineFacts()', () => {
   }
 
   test('detects a port in use on any address', async () => {
-    await expect(withSquatter(false)).resolves.toBe('in use by another program');
+    for (const host of ['127.0.0.1', '::'])
+      await expect(withSquatter(false, host)).resolves.toBe('in use by another program');
   });
 
   test('does not mistake another preflight run on this machine for a listening program', async () => {

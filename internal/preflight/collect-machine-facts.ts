@@ -145,16 +145,18 @@ async function tryPorts(clock: Clock, signal: AbortSignal): Promise<readonly Por
   );
 }
 
-async function tryPort(port: number): Promise<string | undefined> {
+/** Tries a port at all addresses. @returns why the port cannot be used; undefined: it is free */
+async function tryPort(port: number, host: '::' | '0.0.0.0' = '::'): Promise<string | undefined> {
   const server = createServer();
   try {
-    server.listen({ port, host: '0.0.0.0', exclusive: true });
+    server.listen({ port, host, exclusive: true });
     await once(server, 'listening');
     return undefined;
   } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'EADDRINUSE'
-      ? 'in use by another program'
-      : describeError(error);
+    const { code } = error as NodeJS.ErrnoException;
+    // A kernel without IPv6.
+    if (host === '::' && code === 'EAFNOSUPPORT') return await tryPort(port, '0.0.0.0');
+    return code === 'EADDRINUSE' ? 'in use by another program' : describeError(error);
   } finally {
     server.close();
   }
