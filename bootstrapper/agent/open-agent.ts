@@ -1,3 +1,4 @@
+import { familiesOf } from '../../internal/config/index.ts';
 import { currentValue } from '../../internal/event/index.ts';
 import { interfaceAddress } from '../../internal/platform/index.ts';
 import { createBlobUploads, createComponentSource, fetchBlob } from '../components/index.ts';
@@ -5,7 +6,7 @@ import { connectAsRoot, consensusLayout, ContentMonitor } from '../consensus/ind
 import { snapshotBytes } from '../controlplane/index.ts';
 import { createMembershipUpdates } from '../credentials/index.ts';
 import { createEnrolmentHandlers, Enrolment } from '../enrolment/index.ts';
-import { answerTimeMs, POD_INTERFACE, PodNetworkProbe, tryFullPackets } from '../hosthealth/index.ts';
+import { answerTimeMs, POD_INTERFACES, PodNetworkProbe, tryFullPackets } from '../hosthealth/index.ts';
 import { InitJob } from '../initserver/index.ts';
 import type { Membership } from '../membership/index.ts';
 import { AGENT_PATHS } from '../nodestate/index.ts';
@@ -80,12 +81,18 @@ export async function openAgent(ports: AgentPorts, options: AgentOptions & Agent
         connectAsRoot(connected, consensusLayout(AGENT_PATHS.state, name), [endpoint]),
     }),
     podNetwork: new PodNetworkProbe({
-      ...{ ...opened, tryFullPackets, ownAddress: () => interfaceAddress(POD_INTERFACE) },
+      ...{ ...opened, tryFullPackets, ownAddress: () => podNetworkAddress(connected) },
       answerTimeMs: (host, probing) => answerTimeMs(host, { clock: opened.clock, signal: probing }),
     }),
     recovery: new RecoveryService(connected),
     resetOrders: new ResetOrders({ ...connected, paths: AGENT_PATHS }),
   };
+}
+
+/** The address of this node in the network of pods, of the family of the cluster's first network. */
+function podNetworkAddress({ reads }: Pick<ConnectedParts, 'reads'>): string | undefined {
+  const [primary = 'IPv4'] = familiesOf(currentValue(reads.clusterSettings)?.serviceSubnet ?? '');
+  return interfaceAddress(POD_INTERFACES[primary]);
 }
 
 /** Finds out before anything runs whether the disk of this machine is an old copy. */

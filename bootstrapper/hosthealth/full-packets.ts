@@ -1,5 +1,5 @@
 import { connect } from 'node:net';
-import { PORTS } from '../../internal/endpoint/index.ts';
+import { PORTS, urlHost } from '../../internal/endpoint/index.ts';
 
 /** A busy peer takes a moment, and a packet that is lost once is sent again after 0.2 s or more (RFC 6298). */
 const TIMEOUT_MS = 4_000;
@@ -46,7 +46,7 @@ function request(
     };
     socket.once('connect', () => {
       outcome = 'silent';
-      socket.write(`GET /livez HTTP/1.1\r\nHost: ${to.host}\r\nConnection: close\r\n${header}\r\n`);
+      socket.write(`GET /livez HTTP/1.1\r\nHost: ${urlHost(to.host)}\r\nConnection: close\r\n${header}\r\n`);
     });
     // Any answer proves that the request has arrived, also an error of HTTP.
     socket.once('data', () => end('answered'));

@@ -6,7 +6,12 @@
 export { createMachineCheck, type MachineProblem } from './machine-problems.ts';
 export { answerTimeMs } from './answer-time.ts';
 export { tryFullPackets } from './full-packets.ts';
-export { hasPodNetwork, POD_INTERFACE, PodNetworkProbe, type PodNetworkHealth } from './pod-network-probe.ts';
+export {
+  hasPodNetwork,
+  POD_INTERFACES,
+  PodNetworkProbe,
+  type PodNetworkHealth,
+} from './pod-network-probe.ts';
 export type { RoundTrip } from './round-trips.ts';
 export { lookUpName, NameLookupProbe, type NameLookup } from './name-lookup-probe.ts';
 export { StaticPodLogs } from './static-pod-logs.ts';

@@ -2,9 +2,12 @@ import { afterEach, describe, expect, test } from '@jest/globals';
 import { createSocket, type Socket } from 'node:dgram';
 import { once } from 'node:events';
 import { FakeClock } from '../../internal/testing/index.ts';
+import { formatEndpoint } from '../../internal/endpoint/index.ts';
 import { lookUpName, NameLookupProbe } from './name-lookup-probe.ts';
 
 const SERVER = '10.96.0.10';
+/** The address 2001:db8::1 of the name that is asked for. */
+const IPV6_RECORD = `c00c001c000100000005001020010db8${'0'.repeat(23)}1`;
 const NAME = 'kubernetes.default.svc.cluster.local';
 
 function createProbe() {
@@ -87,11 +90,15 @@ describe('NameLookupProbe.check()', () => {
 
 describe('lookUpName()', () => {
   const sockets: Socket[] = [];
-  afterEach(() => sockets.splice(0).forEach((socket) => socket.close()));
+  const asked: string[] = [];
+  afterEach(() => {
+    for (const socket of sockets.splice(0)) socket.close();
+    asked.length = 0;
+  });
 
   /** A DNS server that answers each question with this code and, if it is 0, one address. */
-  async function startServer(answer: number | undefined): Promise<string> {
-    const socket = createSocket('udp4');
+  async function startServer(answer: number | undefined, family: 'udp4' | 'udp6' = 'udp4'): Promise<string> {
+    const socket = createSocket(family);
     sockets.push(socket);
     socket.on('message', (question, from) => {
       if (answer === undefined) return;
@@ -100,17 +107,26 @@ describe('lookUpName()', () => {
       header.writeUInt16BE(answer === 0 ? 1 : 0, 6);
       header.writeUInt32BE(0, 8);
       const end = question.indexOf(0, 12) + 5;
-      const record = Buffer.from('c00c00010001000000050004c6130001', 'hex');
+      const isIpv6 = question[end - 3] === 28; // the type that is asked for: AAAA (RFC 3596)
+      const record = Buffer.from(isIpv6 ? IPV6_RECORD : 'c00c00010001000000050004c6130001', 'hex');
+      asked.push(isIpv6 ? 'AAAA' : 'A');
       const parts = [header, question.subarray(12, end), ...(answer === 0 ? [record] : [])];
       socket.send(Buffer.concat(parts), from.port, from.address);
     });
-    socket.bind(0, '127.0.0.1');
+    const host = family === 'udp4' ? '127.0.0.1' : '::1';
+    socket.bind(0, host);
     await once(socket, 'listening');
-    return `127.0.0.1:${socket.address().port}`;
+    return formatEndpoint(host, socket.address().port);
   }
 
   test('resolves when the server knows the name', async () => {
     await lookUpName(await startServer(0), NAME, new AbortController().signal);
+    expect(asked).toEqual(['A']);
+  });
+
+  test('asks a server with an IPv6 address for an IPv6 address', async () => {
+    await lookUpName(await startServer(0, 'udp6'), NAME, new AbortController().signal);
+    expect(asked).toEqual(['AAAA']);
   });
 
   test.each([

@@ -1,4 +1,5 @@
 import { Resolver } from 'node:dns/promises';
+import { isIPv6 } from 'node:net';
 import { MINUTE_MS, type Clock } from '../../internal/clock/index.ts';
 
 /** While the DNS answers, it is asked this often. */
@@ -86,14 +87,16 @@ function describeFailure(server: string, error: unknown): string {
   return `${server} ${ANSWERS[code] ?? `answers with an error (${code})`}`;
 }
 
-/** Asks a DNS server over UDP. @throws an error of `node:dns` */
+/** Asks a DNS server over UDP. @param server an IP address, or one with a port (IPv6 in brackets) @throws an error of `node:dns` */
 export async function lookUpName(server: string, name: string, signal: AbortSignal): Promise<void> {
   const resolver = new Resolver({ timeout: TIMEOUT_MS, tries: TRIES });
   resolver.setServers([server]);
   const cancel = (): void => resolver.cancel();
   signal.addEventListener('abort', cancel);
   try {
-    await resolver.resolve4(name);
+    // The name has an address of the family of the first network of services only, as the DNS has.
+    const hasIpv6 = isIPv6(server) || server.startsWith('[');
+    await (hasIpv6 ? resolver.resolve6(name) : resolver.resolve4(name));
   } finally {
     signal.removeEventListener('abort', cancel);
   }

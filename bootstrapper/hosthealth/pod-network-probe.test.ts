@@ -14,6 +14,9 @@ const routes = (...peers: string[]): string =>
     'cni0\t0003F40A\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0',
     ...peers.map((each) => `flannel.1\t${hex(each)}\t${hex(each)}\t0003\t0\t0\t0\t00FFFFFF\t0\t0\t0`),
   ].join('\n');
+/** A line of /proc/net/ipv6_route. */
+const ipv6Route = (to: string, gateway: string, name: string): string =>
+  `${to} 40 ${'0'.repeat(32)} 00 ${gateway} 00000400 00000001 00000000 00000003 ${name.padStart(8)}`;
 const peersOf = (count: number): string[] =>
   Array.from({ length: count }, (_, at) => `10.244.${at}.0`).filter((each) => each !== OWN);
 
@@ -46,7 +49,7 @@ async function createProbe(peers = peersOf(6)) {
     }
     return seen;
   };
-  return { clock, silent, probed, tried, narrow, slow, own, place, watch, probe };
+  return { files, clock, silent, probed, tried, narrow, slow, own, place, watch, probe };
 }
 
 describe('PodNetworkProbe.check()', () => {
@@ -102,6 +105,22 @@ describe('PodNetworkProbe.check()', () => {
     await place('10.244.4.0', '10.244.5.0');
     await watch(14);
     expect(probed).toContain('10.244.5.0');
+  });
+
+  test('finds the IPv6 neighbours of a node with an IPv6 address, in the order of their numbers', async () => {
+    const { files, own, probed, watch } = await createProbe();
+    own.address = 'fd00:0:0:3::';
+    await files.writeAtomic(
+      '/proc/net/ipv6_route',
+      [
+        ipv6Route('fd000000000000040000000000000000', 'fd000000000000040000000000000000', 'flannel-v6.1'),
+        ipv6Route('fd000000000000100000000000000000', 'fd000000000000100000000000000000', 'flannel-v6.1'),
+        ipv6Route('fd000000000000030000000000000000', '0'.repeat(32), 'flannel-v6.1'),
+        ipv6Route('0'.repeat(32), '200100020000000700000000000000fe', 'eth0'),
+      ].join('\n'),
+    );
+    await watch(4);
+    expect(probed).toEqual(['fd00:0:0:4::', 'fd00:0:0:10::']);
   });
 
   test('reports peers to which full-size packets do not pass, and tries none that does not answer', async () => {

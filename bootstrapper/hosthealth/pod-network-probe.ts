@@ -1,13 +1,21 @@
+import { isIPv6 } from 'node:net';
+import { ipv6From, ipv6Groups, familyOf } from '../../internal/endpoint/index.ts';
 import { readText, type FilePort } from '../../internal/file/index.ts';
 import { MINUTE_MS } from '../../internal/clock/index.ts';
 import { FullPacketProbe, type FullPacketPorts, type FullPackets } from './full-packet-probe.ts';
 import { RoundTrips, type RoundTrip } from './round-trips.ts';
 
-/** The interface of the network chart (flannel) with VXLAN, through which packets to pods of other nodes leave this one. */
-export const POD_INTERFACE = 'flannel.1';
-/** The interface of the network chart with WireGuard. It has one route for all other nodes, so no route names them, and none is probed. */
-const ENCRYPTED_POD_INTERFACE = 'flannel-wg';
-const ROUTES = '/proc/net/route';
+/**
+ * The interfaces of the network chart (flannel) with VXLAN, through which packets to pods of other nodes leave this one. A cluster with
+ * both families has both; nodes probe each other by the family of its first network.
+ */
+export const POD_INTERFACES = { IPv4: 'flannel.1', IPv6: 'flannel-v6.1' } as const;
+/**
+ * The interfaces of the network chart with WireGuard, by family. Each has one route for all other nodes, so no route names them, and none is
+ * probed.
+ */
+const ENCRYPTED_POD_INTERFACES = ['flannel-wg', 'flannel-wg-v6'];
+const ROUTES = { IPv4: '/proc/net/route', IPv6: '/proc/net/ipv6_route' } as const;
 const MAX_ROUTES_BYTES = 1024 * 1024;
 /** While every peer answers, one of them is probed in each interval. */
 const WELL_MS = 10_000;
@@ -32,7 +40,7 @@ export interface PodNetworkHealth {
 /** Ports (injected dependencies) of `PodNetworkProbe`. */
 export interface PodNetworkPorts extends FullPacketPorts {
   readonly files: FilePort;
-  /** The address of this node on `POD_INTERFACE`; undefined without that interface. */
+  /** The address of this node on its interface of `POD_INTERFACES`; undefined without that interface. */
   readonly ownAddress: () => string | undefined;
   /** How long a host takes to answer in any way, in ms; undefined if it does not. */
   readonly answerTimeMs: (host: string, signal: AbortSignal) => Promise<number | undefined>;
@@ -98,8 +106,10 @@ export class PodNetworkProbe {
 
   async #readPeers(address: string, nowMs: number): Promise<readonly string[]> {
     if (this.#peers === undefined || this.#suspects.size > 0 || nowMs - this.#peers.atMs >= ROUTES_MS) {
-      const text = (await readText(this.#ports.files, ROUTES, MAX_ROUTES_BYTES)) ?? '';
-      this.#peers = { atMs: nowMs, addresses: neighboursOf(address, gatewaysFrom(text)) };
+      const family = familyOf(address);
+      const text = (await readText(this.#ports.files, ROUTES[family], MAX_ROUTES_BYTES)) ?? '';
+      const gateways = family === 'IPv4' ? gatewaysFrom(text) : ipv6GatewaysFrom(text);
+      this.#peers = { atMs: nowMs, addresses: neighboursOf(address, gateways) };
     }
     return this.#peers.addresses;
   }
@@ -138,16 +148,27 @@ export function hasPodNetwork(
   addressOf: (name: string) => string | undefined,
 ): boolean {
   if (probed !== undefined) return true;
-  return backend === 'wireguard' && addressOf(ENCRYPTED_POD_INTERFACE) !== undefined;
+  return backend === 'wireguard' && ENCRYPTED_POD_INTERFACES.some((name) => addressOf(name) !== undefined);
 }
 
-/** The gateways of the routes through `POD_INTERFACE`: one for each other node. */
+/** The gateways of the IPv4 routes through the interface: one for each other node. */
 function gatewaysFrom(routes: string): readonly string[] {
   const columns = routes.split('\n').map((line) => line.trim().split(/\s+/));
   const found = columns
-    .filter(([name, , gateway = '']) => name === POD_INTERFACE && /^[\dA-F]{8}$/i.test(gateway))
+    .filter(([name, , gateway = '']) => name === POD_INTERFACES.IPv4 && /^[\dA-F]{8}$/i.test(gateway))
     .map(([, , gateway = '']) => gateway);
   return found.filter((gateway) => gateway !== '00000000').map(addressFrom);
+}
+
+/** The columns are destination, prefix, source, prefix, gateway, metric, two counts, flags and interface. */
+function ipv6GatewaysFrom(routes: string): readonly string[] {
+  const columns = routes.split('\n').map((line) => line.trim().split(/\s+/));
+  const found = columns
+    .filter(
+      ([, , , , gateway = '', , , , , name]) => name === POD_INTERFACES.IPv6 && /^[\da-f]{32}$/.test(gateway),
+    )
+    .map(([, , , , gateway = '']) => gateway);
+  return found.filter((gateway) => /[^0]/.test(gateway)).map((hex) => ipv6From(hex.match(/.{4}/g) ?? []));
 }
 
 /** The kernel prints the bytes of an address in the order of the processor: little-endian on amd64 and arm64. */
@@ -164,5 +185,18 @@ function neighboursOf(own: string, addresses: readonly string[]): readonly strin
 }
 
 function byNumber(a: string, b: string): number {
-  return a.localeCompare(b, 'en', { numeric: true });
+  const [left, right] = [sortKey(a), sortKey(b)];
+  return left < right ? -1 : Number(left > right);
+}
+
+/** Texts of equal length, which sort like the numbers of their addresses. */
+function sortKey(address: string): string {
+  return isIPv6(address)
+    ? ipv6Groups(address)
+        .map((group) => group.padStart(4, '0'))
+        .join(':')
+    : address
+        .split('.')
+        .map((byte) => byte.padStart(3, '0'))
+        .join('.');
 }

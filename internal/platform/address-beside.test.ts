@@ -1,6 +1,6 @@
 import type { NetworkInterfaceInfo } from 'node:os';
 import { expect, test } from '@jest/globals';
-import { addressBeside } from './linux-machine.ts';
+import { addressBeside, interfaceAddress } from './linux-machine.ts';
 
 const link = (...addresses: readonly string[]): NetworkInterfaceInfo[] =>
   addresses.map((address) => ({
@@ -31,4 +31,14 @@ test.each([
 test('addressBeside() finds nothing on a machine with one family, and no address of pods', () => {
   const { lo, eth1: _, eth0: __, ...pods } = LINKS;
   expect(addressBeside('192.0.2.1', { lo, ...pods, eth0: link('192.0.2.1', 'fe80::2') })).toBeUndefined();
+});
+
+test('interfaceAddress() is the first address that is not link-local', () => {
+  const links = {
+    'flannel.1': link('fe80::1', '10.244.1.0'),
+    'flannel-v6.1': link('fe80::2', 'fd00:0:0:1::'),
+  };
+  expect(interfaceAddress('flannel.1', links)).toBe('10.244.1.0');
+  expect(interfaceAddress('flannel-v6.1', links)).toBe('fd00:0:0:1::');
+  expect(interfaceAddress('flannel-wg', links)).toBeUndefined();
 });

@@ -15,9 +15,9 @@ export interface MachinePort {
 
 const CONTAINER_INTERFACES = /^(lo|cni|flannel|veth|docker|kube|cilium|cali|tunl)/;
 
-/** The first IPv4 address of a network interface of this machine; undefined without one. */
-export function interfaceAddress(name: string): string | undefined {
-  return networkInterfaces()[name]?.find(({ family }) => family === 'IPv4')?.address;
+/** The first address of a network interface of this machine that is not link-local; undefined without one. */
+export function interfaceAddress(name: string, interfaces = networkInterfaces()): string | undefined {
+  return interfaces[name]?.find(isForOthers)?.address;
 }
 
 /**
