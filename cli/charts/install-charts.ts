@@ -57,7 +57,7 @@ export async function installCharts(
     binary: await helmBinary(sources, context.paths.cache),
     commands: ports.commands,
     kubeconfig: layout.kubeconfig,
-    env: helmEnvironment(env, options.proxy, new URL(access.server).hostname),
+    env: helmEnvironment(env, options.proxy, new URL(access.server).hostname.replace(/^\[|\]$/g, '')),
   });
   using client = new KubeClient(access, ports);
   await refuseOtherBackend(client, plan, signal);

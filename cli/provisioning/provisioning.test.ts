@@ -23,6 +23,23 @@ const plain = {
   format: 'provisioning',
 } as const;
 
+const provisioning = (address: string): string =>
+  JSON.stringify({ version: 1, platform: 'metal', ownerKeys: [KEY], tpm: { kind: 'none' }, address });
+
+test('parseProvisioning() writes an address as the kernel shows it', () => {
+  expect(parseProvisioning(provisioning('2001:DB8:0::0001')).address).toBe('2001:db8::1');
+  expect(parseProvisioning(provisioning('192.0.2.1')).address).toBe('192.0.2.1');
+});
+
+test.each(['fe80::1%eth0', '[2001:db8::1]', '2001:db8::1/64', 'n1.example.org', ''])(
+  'parseProvisioning() refuses %j as an address',
+  (address) => {
+    expect(() => parseProvisioning(provisioning(address))).toThrow(
+      expect.objectContaining({ code: 'config-provisioning-invalid' }),
+    );
+  },
+);
+
 async function createWorkspace() {
   const files = new MemoryFiles();
   await files.makeDirectory('/etc/cluster');

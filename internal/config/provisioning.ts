@@ -1,9 +1,8 @@
-import { isIP } from 'node:net';
 import { z } from 'zod';
 import { describeError, shapeProblemOf } from '../errors/index.ts';
 import { DEFAULT_LOCK_PCR } from '../attestation/index.ts';
 import { parseRecipient } from '../backup/index.ts';
-import { DNS_LABEL, parseEndpoint, PORTS } from '../endpoint/index.ts';
+import { canonicalAddress, DNS_LABEL, parseEndpoint, PORTS } from '../endpoint/index.ts';
 import { parseApprovalKey } from '../statedisk/index.ts';
 import { ROLES } from '../role/index.ts';
 import { attestationSchema } from './attestation-schema.ts';
@@ -153,7 +152,9 @@ const schema = z.strictObject({
     .describe('Requested name of the node; default: the name that the cloud suggests, or the hostname.'),
   address: z
     .string()
-    .refine((text) => isIP(text) !== 0, 'an IP address')
+    .refine((text) => canonicalAddress(text) !== undefined, 'an IP address without a zone')
+    // It is compared with the addresses that the kernel shows.
+    .overwrite((text) => canonicalAddress(text) ?? text)
     .optional()
     .describe(
       'Address at which other machines reach this machine; default: the address that the cloud suggests, or the first address of the machine.',

@@ -15,6 +15,10 @@ describe('proxySchema', () => {
     ['exceptions without a proxy', { noProxy: ['.example.org'] }],
     ['a wildcard as an exception', { http: PROXY, noProxy: ['*'] }],
     ['an exception with a comma', { http: PROXY, noProxy: ['a.example,b.example'] }],
+    ['a proxy at text in brackets that is no IPv6 address', { http: 'http://[1:2]:3128' }],
+    ['an exception in brackets', { http: PROXY, noProxy: ['[2001:db8::1]'] }],
+    ['an IPv6 address with a zone as an exception', { http: PROXY, noProxy: ['fe80::1%eth0'] }],
+    ['two networks as one exception', { http: PROXY, noProxy: ['2001:db8::/32,fd00::/8'] }],
     ['an unknown key', { http: PROXY, ftp: PROXY }],
   ])('refuses %s', (_, section) => {
     expect(proxySchema.safeParse(section).success).toBe(false);
@@ -25,6 +29,11 @@ describe('proxySchema', () => {
     expect(proxySchema.parse({ http: PROXY, https: PROXY, noProxy })).toEqual({
       ...{ http: PROXY, https: PROXY, noProxy },
     });
+  });
+
+  test('accepts a proxy at an IPv6 address, with IPv6 exceptions as Go programs read them', () => {
+    const given = { http: 'http://[2001:db8::5]:3128', noProxy: ['2001:db8::1', 'fd00::/8', '::1'] };
+    expect(proxySchema.parse(given)).toEqual(given);
   });
 });
 

@@ -1,17 +1,22 @@
+import { isIPv6 } from 'node:net';
 import { z } from 'zod';
 import { addProblem } from '../errors.ts';
+import { subnetsFrom } from '../subnet.ts';
 
 const MAX_ENTRIES = 64;
 const HOST = /[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*/.source;
 /** Without user, path and query: a password would be readable on every node, and proxies have no paths. */
-const PROXY_URL = new RegExp(`^https?://${HOST}:[0-9]{1,5}/?$`);
+const PROXY_URL = new RegExp(`^https?://(${HOST}|\\[[0-9a-f:]+\\]):[0-9]{1,5}/?$`);
 /** A host, a domain with its subdomains (".example.org"), or a network, as Go programs read NO_PROXY (golang.org/x/net/http/httpproxy). */
 const EXCEPTION = new RegExp(`^(\\.?${HOST}(:[0-9]{1,5})?|[0-9]{1,3}(\\.[0-9]{1,3}){3}/[0-9]{1,2})$`);
 
 const proxyUrl = z
   .string()
   .max(512)
-  .regex(PROXY_URL, 'a URL with a port and without user and path, like “http://proxy.example.org:3128”')
+  .refine(
+    (url) => PROXY_URL.test(url) && URL.canParse(url),
+    'a URL with a port and without user and path, like “http://proxy.example.org:3128”',
+  )
   .optional();
 
 /**
@@ -26,7 +31,7 @@ export const proxySchema = z
         z
           .string()
           .max(253)
-          .regex(EXCEPTION, 'a host, a domain like “.example.org”, or a network like “192.0.2.0/24”'),
+          .refine(isException, 'a host, a domain like “.example.org”, or a network like “192.0.2.0/24”'),
       )
       .max(MAX_ENTRIES)
       .default([])
@@ -39,6 +44,12 @@ export const proxySchema = z
     addProblem(context, ['noProxy'], 'left out, because neither `http` nor `https` is set');
   })
   .describe('HTTP proxy through which nodes pull images, and this CLI charts.');
+
+/** Whether Go programs understand an entry of NO_PROXY. They read an IPv6 address without brackets. */
+function isException(text: string): boolean {
+  if (!text.includes('::') && text.split(':').length < 3) return EXCEPTION.test(text);
+  return isIPv6(text) ? !text.includes('%') : subnetsFrom(text)?.length === 1;
+}
 
 /** The parsed section. */
 export type ProxyConfig = z.output<typeof proxySchema>;

@@ -39,6 +39,7 @@ test('registriesSchema accepts mirrors, a private CA and credentials; serversWit
       - url: https://mirror.example.org:5000/v2/hub
         credentials: true
       - url: http://192.0.2.7:5000
+      - url: http://[2001:db8::7]:5000
   - name: registry.example.org:5001
     credentials: true
     mirrors: [{ url: "https://mirror.example.org:5000", credentials: true }]
@@ -102,6 +103,12 @@ const refusals = [
   {
     name: 'a mirror URL with an unsupported scheme',
     given: '{ name: a, mirrors: [{ url: "ftp://m" }] }',
+    at: 'mirrors.0.url',
+    column: 42,
+  },
+  {
+    name: 'a mirror at text in brackets that is no IPv6 address',
+    given: '{ name: a, mirrors: [{ url: "https://[1:2]" }] }',
     at: 'mirrors.0.url',
     column: 42,
   },

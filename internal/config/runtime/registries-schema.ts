@@ -11,7 +11,10 @@ const REGISTRY_NAME =
   /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*(:[0-9]{1,5})?$/;
 /** Without user, query and fragment. Only characters that need no quoting in the configuration of containerd. */
 const MIRROR_URL =
-  /^https?:\/\/[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*(:[0-9]{1,5})?(\/[A-Za-z0-9._~-]+)*\/?$/;
+  /^https?:\/\/([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*|\[[0-9a-f:]+\])(:[0-9]{1,5})?(\/[A-Za-z0-9._~-]+)*\/?$/;
+/** The text of the problem with a URL that does not match. */
+const MIRROR_URL_PROBLEM =
+  'a URL in lower case without user and query, like “https://mirror.example.org/hub”';
 /**
  * Other names of Docker Hub, from which images without a registry in their name come. containerd calls it docker.io.
  */
@@ -35,7 +38,7 @@ const mirror = z
     url: z
       .string()
       .max(MAX_URL_CHARS)
-      .regex(MIRROR_URL, 'a URL in lower case without user and query, like “https://mirror.example.org/hub”')
+      .refine((url) => MIRROR_URL.test(url) && URL.canParse(url), MIRROR_URL_PROBLEM)
       .describe('Address of the mirror. With http:// anyone on the way can change images.'),
     ca,
     credentials,

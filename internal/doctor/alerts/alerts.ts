@@ -29,8 +29,10 @@ const RENEWAL_FAILING = `clamp_max(cluster_certificate_lifetime_seconds * ${limi
 const VERDICT = 'cluster_balancer_upstream_verdict';
 /** The share of the balancers that see each API server ("IP:6443") as healthy. */
 const HEALTHY_SHARE = `(count by (server) (${VERDICT}{verdict="healthy"}) or count by (server) (${VERDICT}) * 0) / count by (server) (${VERDICT})`;
-/** The value 1 for each API server, with the label of the node that has the same address. */
-const SERVER_NODES = `label_replace(up{${NODES},control_plane="true"}, "server", "$1:${PORTS.apiServer}", "address", "(.+)") * 0 + 1`;
+const CONTROL_PLANES = `up{${NODES},control_plane="true"}`;
+const SERVERS = `label_replace(${CONTROL_PLANES}, "server", "$1:${PORTS.apiServer}", "address", "(.+)")`;
+/** The value 1 for each API server, with the label of the node that has the same address. IPv6 addresses are in brackets. */
+const SERVER_NODES = `label_replace(${SERVERS}, "server", "[$1]:${PORTS.apiServer}", "address", "(.+:.+)") * 0 + 1`;
 const API_SERVERS = `sum by (node) (${HEALTHY_SHARE} * on (server) group_left (node) (${SERVER_NODES}))`;
 
 /**
