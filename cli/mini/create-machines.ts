@@ -1,5 +1,5 @@
 import { formatDuration } from '../../internal/clock/index.ts';
-import { PORTS } from '../../internal/endpoint/index.ts';
+import { formatEndpoint, PORTS, type IpFamily } from '../../internal/endpoint/index.ts';
 import {
   ensureAgentLayer,
   ensureRootfs,
@@ -97,19 +97,22 @@ export async function createMachines(
     readonly ownerKeys: readonly [string];
     /** Start machines without components; they receive them over the network. */
     readonly emptyStore: boolean;
-    /** Whether the machines also get IPv6 addresses. */
-    readonly hasIpv6: boolean;
+    /** The IP families of the machines, the first one first. */
+    readonly families: readonly IpFamily[];
   },
 ): Promise<readonly [LocalNode, ...LocalNode[]]> {
-  const { planned, layers, ownerKeys, emptyStore, hasIpv6 } = options;
+  const { planned, layers, ownerKeys, emptyStore, families } = options;
   const seed = emptyStore ? {} : { seedDirectory: miniPathsFrom(context).blobs };
-  const addresses = await cluster.addressesFor(planned.map(({ name }) => name));
+  const addresses = await cluster.addressesFor(
+    planned.map(({ name }) => name),
+    families,
+  );
   const made: LocalNode[] = [];
   for (const { name } of planned) {
     const address = addresses.get(name);
     const joinEndpoints = planned
       .filter((each) => each.kind === 'control-plane' && each.name !== name && name !== FIRST_MACHINE)
-      .map((each) => `${addresses.get(each.name) ?? ''}:${PORTS.join}`);
+      .map((each) => formatEndpoint(addresses.get(each.name) ?? '', PORTS.join));
     made.push(
       (await cluster.findNode(name)) ??
         (await cluster.addNode({
@@ -117,7 +120,7 @@ export async function createMachines(
           layers,
           ownerKeys,
           joinEndpoints,
-          hasIpv6,
+          families,
           ...(address === undefined ? {} : { address }),
           ...seed,
         })),

@@ -1,6 +1,7 @@
 import { withTimeout } from '../../internal/cleanup/index.ts';
 import { formatDuration, type Clock } from '../../internal/clock/index.ts';
 import type { ChartConfig } from '../../internal/config/index.ts';
+import { formatEndpoint } from '../../internal/endpoint/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { MiniError } from './errors.ts';
 
@@ -23,7 +24,7 @@ export async function askDemo(
   address: string,
 ): Promise<{ readonly url: string; readonly answer: string }> {
   const { clock } = context.ports;
-  const url = `http://${address}:${NODE_PORT}/`;
+  const url = `http://${formatEndpoint(address, NODE_PORT)}/`;
   return context.host.step('mini-demo', `Querying the sample chart at ${url}`, async () => {
     const deadlineMs = clock.monotonicMs() + ANSWER_MS;
     for (;;) {

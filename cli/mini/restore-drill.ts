@@ -25,7 +25,7 @@ import {
 } from './create-machines.ts';
 import { MiniError } from './errors.ts';
 import { FIRST_MACHINE } from './machine-plan.ts';
-import { readHasIpv6 } from './ip-families.ts';
+import { readFamilies } from './ip-families.ts';
 import { machineHostFrom, miniPathsFrom } from './paths.ts';
 import { prepareBundle } from './up.ts';
 
@@ -154,8 +154,8 @@ async function drill(
     configure: (text) => localConfiguration(text, attestation),
   });
   const plan = { planned: [MACHINE], layers, ownerKeys: [pubKeyBase64], emptyStore: false } as const;
-  const hasIpv6 = await readHasIpv6(own, { name: cluster.name });
-  const [machine] = await createMachines(context, cluster, { ...plan, hasIpv6 });
+  const families = await readFamilies(own, { name: cluster.name });
+  const [machine] = await createMachines(context, cluster, { ...plan, families });
   await startMachines(context, cluster, [machine]);
   const fingerprint = await awaitAgent(context, machine);
   const node = formatEndpoint(machine.address, PORTS.init);

@@ -20,7 +20,7 @@ import {
   prepareLayers,
   startMachines,
 } from './create-machines.ts';
-import { readHasIpv6 } from './ip-families.ts';
+import { readFamilies } from './ip-families.ts';
 import { machineHostFrom, miniPathsFrom } from './paths.ts';
 
 /** Flags of `cluster mini up`. */
@@ -68,10 +68,10 @@ export async function runMiniUp(context: CommandContext, options: MiniUpOptions)
   const joining = joiningMachines(planned, identities);
   const attestation = await localAttestation(files, cluster);
   const ownerKeys = await prepareWorkspace(own, { ...options, attestation }, joining);
-  const hasIpv6 = await readHasIpv6(own, options);
+  const families = await readFamilies(own, options);
   const { emptyStore = false } = options;
   const known = new Set((await cluster.nodes()).map(({ name }) => name));
-  const made = await createMachines(context, cluster, { planned, layers, ownerKeys, emptyStore, hasIpv6 });
+  const made = await createMachines(context, cluster, { planned, layers, ownerKeys, emptyStore, families });
   const stopped = await startMachines(context, cluster, made);
   const started = stopped.map(({ name }) => name).filter((name) => known.has(name));
   if (options.nodesOnly === true) reportMachines(context, cluster, made);

@@ -1,10 +1,11 @@
+import { familyOf, type IpFamily } from '../endpoint/index.ts';
 import { readCgroupLayout, type CgroupLayout } from './host/cgroups.ts';
 import { LocalMachineError } from './errors.ts';
 import { readText } from '../file/index.ts';
 import type { HostPorts } from './host/host-ports.ts';
 import { acquireLock } from './host-lock.ts';
 import { parseName, tpmScope } from './network/names.ts';
-import { ensureSwitch, ipv6AddressOf, nextAddress, type NodeNetwork } from './network/cluster-network.ts';
+import { ensureSwitch, nextAddress, otherAddress, type NodeNetwork } from './network/cluster-network.ts';
 import { LocalNode } from './node/local-node.ts';
 import { writeNodeDisk } from './node/node-disk.ts';
 import { clusterPaths, nodePaths, type ClusterPaths, type NodePaths } from './node/node-paths.ts';
@@ -27,8 +28,8 @@ interface NewNode {
   readonly ownerKeys: readonly [string, ...string[]];
   /** Control planes to join, "host:port"; none for the machine on which a cluster will be initialized. */
   readonly joinEndpoints?: readonly string[];
-  /** Whether the node also gets an IPv6 address. */
-  readonly hasIpv6?: boolean;
+  /** The IP families of its addresses; the first one is that of `address`. Default: IPv4. */
+  readonly families?: readonly IpFamily[];
   /** An address from `addressesFor`; default: the lowest free one. */
   readonly address?: string;
   /** The `blobs` directory of a store on the host that the node may read; default: the store of the node starts empty. */
@@ -91,13 +92,16 @@ export class LocalCluster {
   }
 
   /** The address of each of these nodes. For a node that does not exist yet, a free address for `addNode`. */
-  async addressesFor(names: readonly string[]): Promise<ReadonlyMap<string, string>> {
+  async addressesFor(
+    names: readonly string[],
+    [family]: readonly IpFamily[],
+  ): Promise<ReadonlyMap<string, string>> {
     const nodes = await this.nodes();
     const taken = nodes.map(({ address }) => address);
     const addresses = new Map(nodes.map(({ name, address }) => [name, address]));
     for (const name of names) {
       if (addresses.has(name)) continue;
-      const address = nextAddress(this.network, taken);
+      const address = nextAddress(this.network, taken, family);
       taken.push(address);
       addresses.set(parseName(name, 'node'), address);
     }
@@ -143,12 +147,13 @@ export class LocalCluster {
     const name = parseName(options.name, 'node');
     const paths = nodePaths(this.paths, name);
     const taken = (await this.nodes()).map(({ address }) => address);
-    const address = options.address ?? nextAddress(this.network, taken);
+    const { families = ['IPv4'] } = options;
+    const address = options.address ?? nextAddress(this.network, taken, families[0]);
     const record: LocalNodeRecord = {
       version: 1,
       name,
       address,
-      ...(options.hasIpv6 === true ? { ipv6Address: ipv6AddressOf(this.network, address) } : {}),
+      ...(families.length > 1 ? secondAddress(otherAddress(this.network, address)) : {}),
       layers: [...options.layers],
       binds: [...(options.binds ?? []), ...seedBind(options.seedDirectory)],
       procFiles: { ...options.procFiles },
@@ -227,6 +232,10 @@ export async function listClusters(host: HostPorts, root: string): Promise<reado
 /** Locks the cluster whose data are in this directory. @throws LocalMachineError `localmachines-locked` */
 export function lockCluster(directory: string): Promise<AsyncDisposable> {
   return acquireLock(`cluster ${directory}`);
+}
+
+function secondAddress(address: string): Pick<LocalNodeRecord, 'ipv4Address' | 'ipv6Address'> {
+  return familyOf(address) === 'IPv6' ? { ipv6Address: address } : { ipv4Address: address };
 }
 
 function seedBind(directory: string | undefined): LocalNodeRecord['binds'] {

@@ -1,18 +1,20 @@
 import { describe, expect, test } from '@jest/globals';
 import {
   hostAddress,
-  ipv6AddressOf,
   isLinkGone,
   linkAddress,
   namespaceFile,
   nextAddress,
   nodeCommands,
+  otherAddress,
   routedNumbers,
   switchCommands,
 } from './cluster-network.ts';
 import { chooseNumber } from './cluster-numbers.ts';
 
 const network = { number: 7 };
+const linesOf = (commands: ReturnType<typeof nodeCommands>): readonly string[] =>
+  commands.map((argv) => argv.slice(3).join(' '));
 
 describe('choosing a network', () => {
   test('takes the lowest number that no cluster has claimed and the host does not route', () => {
@@ -43,6 +45,7 @@ describe('addresses', () => {
   test('nextAddress() starts at .11 and fills gaps first', () => {
     expect(nextAddress(network, [])).toBe('198.18.7.11');
     expect(nextAddress(network, ['198.18.7.11', '198.18.7.13'])).toBe('198.18.7.12');
+    expect(nextAddress(network, ['2001:2:0:7::b', '198.18.7.12'], 'IPv6')).toBe('2001:2:0:7::d');
   });
 
   test('nextAddress() never returns the address of the gateway', () => {
@@ -98,16 +101,27 @@ describe('network commands', () => {
     for (const address of given) expect(Number.parseInt(address?.slice(0, 2) ?? '', 16) & 3).toBe(2);
   });
 
-  test('give a node of a cluster with IPv6 an address with the same number, and change nothing on the host', () => {
-    const node = { name: 'n1', address: '198.18.7.11', ipv6Address: ipv6AddressOf(network, '198.18.7.11') };
+  test('give a node of a cluster with both families an IPv6 address with the same number', () => {
+    const node = { name: 'n1', address: '198.18.7.11', ipv6Address: otherAddress(network, '198.18.7.11') };
     expect(node.ipv6Address).toBe('2001:2:0:7::b');
-    const commands = nodeCommands(network, node);
-    expect(commands.every(([program]) => program === 'nsenter')).toBe(true);
-    const lines = commands.map((argv) => argv.slice(3).join(' '));
+    const lines = linesOf(nodeCommands(network, node));
+    expect(lines).toContain('ip address add 198.18.7.11/24 dev eth0');
     expect(lines).toContain('ip -6 address add 2001:2:0:7::b/64 dev eth0 nodad');
     expect(lines).toContain('ip -6 route add default via 2001:2:0:7::fe');
+    const reversed = { name: 'n1', address: '2001:2:0:7::b', ipv4Address: '198.18.7.11' };
+    expect(nodeCommands(network, reversed)).toEqual(nodeCommands(network, node));
     const { ipv6Address: _, ...without } = node;
     expect(nodeCommands(network, without).flat().join(' ')).not.toMatch(/-6|ipv6/);
+  });
+
+  test('give a node of a cluster with IPv6 only no IPv4 address, and the host an IPv6 address', () => {
+    const commands = nodeCommands(network, { name: 'n1', address: '2001:2:0:7::b' });
+    expect(linesOf(commands)).toContain('ip -6 address add 2001:2:0:7::b/64 dev eth0 nodad');
+    expect(linesOf(commands).join('\n')).not.toMatch(/ 198\./);
+    expect(commands.filter(([program]) => program !== 'nsenter').map((argv) => argv.join(' '))).toEqual([
+      'sh -c echo 0 > /proc/sys/net/ipv6/conf/clu7/disable_ipv6',
+      'ip -6 address replace 2001:2:0:7::1/64 dev clu7 nodad',
+    ]);
   });
 
   test('a node with the name "switch" has its own namespace', () => {

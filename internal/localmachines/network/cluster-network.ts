@@ -1,3 +1,5 @@
+import type { IpFamily } from '../../endpoint/index.ts';
+import { isIPv4, isIPv6 } from 'node:net';
 import { ExecError } from '../../exec/index.ts';
 import { readMounts } from '../../platform/index.ts';
 import { type HostPorts, output } from '../host/host-ports.ts';
@@ -13,7 +15,8 @@ import { linkName } from './names.ts';
  *     node n1 ─ eth0 .11 ══ p11 ┤
  *     node n2 ─ eth0 .12 ══ p12 ┘
  *
- * In a cluster with IPv6, nodes and switch also have addresses in 2001:2:0:N::/64 (RFC 5180). The host has none.
+ * In a cluster with IPv6, nodes, switch and host also have addresses in 2001:2:0:N::/64 (RFC 5180), with the same numbers. A node
+ * with IPv6 only has no IPv4 address besides that of its loopback interface.
  */
 export interface NodeNetwork {
   /** N. The names of all links, namespaces and cgroups of the cluster contain this number. */
@@ -22,33 +25,51 @@ export interface NodeNetwork {
 
 /** Bind-mounted network namespaces, one directory for each cluster. */
 export const RUN_DIRECTORY = '/run/cluster-mini';
+/** The last numbers of the addresses of host and switch. */
+const [HOST, SWITCH] = [1, 254];
 const FIRST_HOST = 11;
 const LAST_HOST = 250;
 /** The highest number of a cluster. */
 export const LAST_NETWORK = 250;
 
-/** The address of the host. */
-export function hostAddress({ number }: NodeNetwork): string {
-  return `198.18.${number}.1`;
+/** The address of the host that nodes of this family reach. */
+export function hostAddress(network: NodeNetwork, family: IpFamily = 'IPv4'): string {
+  return addressWith(network, HOST, family);
 }
 
 /** The address of the switch, the default gateway of the nodes. */
-export function switchAddress({ number }: NodeNetwork): string {
-  return `198.18.${number}.254`;
+function switchAddress(network: NodeNetwork, family: IpFamily = 'IPv4'): string {
+  return addressWith(network, SWITCH, family);
 }
 
-/** The IPv6 address of the node that has this IPv4 address: both end with the same number. */
-export function ipv6AddressOf({ number }: NodeNetwork, address: string): string {
-  return `2001:2:0:${number.toString(16)}::${Number(address.split('.')[3]).toString(16)}`;
+/** The address of the other family that belongs to an address: both end with the same number. */
+export function otherAddress(network: NodeNetwork, address: string): string {
+  return addressWith(network, numberIn(address), isIPv6(address) ? 'IPv4' : 'IPv6');
 }
 
-/** The lowest free node address. */
-export function nextAddress({ number }: NodeNetwork, taken: readonly string[]): string {
-  for (let host = FIRST_HOST; host <= LAST_HOST; host++) {
-    const address = `198.18.${number}.${host}`;
-    if (!taken.includes(address)) return address;
-  }
-  throw new LocalMachineError('localmachines-no-network', `no free address in 198.18.${number}.0/24`);
+/** The lowest free node address. @param taken addresses of nodes, of either family */
+export function nextAddress(
+  network: NodeNetwork,
+  taken: readonly string[],
+  family: IpFamily = 'IPv4',
+): string {
+  const numbers = new Set(taken.map(numberIn));
+  for (let host = FIRST_HOST; host <= LAST_HOST; host++)
+    if (!numbers.has(host)) return addressWith(network, host, family);
+  throw new LocalMachineError('localmachines-no-network', `no free address in 198.18.${network.number}.0/24`);
+}
+
+function addressWith({ number }: NodeNetwork, host: number, family: IpFamily): string {
+  return family === 'IPv4'
+    ? `198.18.${number}.${host}`
+    : `2001:2:0:${number.toString(16)}::${host.toString(16)}`;
+}
+
+/** The last number of an address of a node. */
+function numberIn(address: string): number {
+  return isIPv6(address)
+    ? Number.parseInt(address.slice(address.lastIndexOf(':') + 1), 16)
+    : Number(address.slice(address.lastIndexOf('.') + 1));
 }
 
 /** The network numbers to which the host has routes, from `ip -j -4 route show table all`. */
@@ -109,17 +130,24 @@ export function nodeCommands(
 ): readonly (readonly [string, ...string[]])[] {
   const namespace = namespaceFile(network, node.name);
   const port = portName(node.address);
+  const ipv4 = isIPv4(node.address) ? node.address : node.ipv4Address;
+  const ipv6 = isIPv6(node.address) ? node.address : node.ipv6Address;
+  const numbered = ipv4 ?? otherAddress(network, node.address);
   const inside = ['nsenter', `--net=${namespace}`, '--'] as const;
   const atSwitch = ['nsenter', `--net=${namespaceFile(network, undefined)}`, '--'] as const;
   return [
     // prettier-ignore
-    [...inside, 'ip', 'link', 'add', 'eth0', 'address', linkAddress(node.address), 'type', 'veth', 'peer', 'name', port, 'netns', namespaceFile(network, undefined)],
+    [...inside, 'ip', 'link', 'add', 'eth0', 'address', linkAddress(numbered), 'type', 'veth', 'peer', 'name', port, 'netns', namespaceFile(network, undefined)],
     [...inside, 'ip', 'link', 'set', 'lo', 'up'],
-    [...inside, 'ip', 'address', 'add', `${node.address}/24`, 'dev', 'eth0'],
+    ...(ipv4 === undefined
+      ? []
+      : [[...inside, 'ip', 'address', 'add', `${ipv4}/24`, 'dev', 'eth0'] as const]),
     [...inside, 'ip', 'link', 'set', 'eth0', 'up'],
-    [...inside, 'ip', 'route', 'add', 'default', 'via', switchAddress(network)],
+    ...(ipv4 === undefined
+      ? []
+      : [[...inside, 'ip', 'route', 'add', 'default', 'via', switchAddress(network)] as const]),
     [...atSwitch, 'ip', 'link', 'set', port, 'master', 'sw', 'up'],
-    ...(node.ipv6Address === undefined ? [] : ipv6Commands(network, node.ipv6Address, { inside, atSwitch })),
+    ...(ipv6 === undefined ? [] : ipv6Commands(network, ipv6, { inside, atSwitch })),
   ];
 }
 
@@ -129,8 +157,8 @@ function ipv6Commands(
   address: string,
   { inside, atSwitch }: Readonly<Record<'inside' | 'atSwitch', readonly [string, ...string[]]>>,
 ): readonly (readonly [string, ...string[]])[] {
-  const gateway = ipv6AddressOf(network, switchAddress(network));
-  const set = (name: string, value: string) => [
+  const gateway = switchAddress(network, 'IPv6');
+  const set = (name: string, value: string): [string, ...string[]] => [
     'sh',
     '-c',
     `echo ${value} > /proc/sys/net/ipv6/conf/${name}`,
@@ -140,6 +168,10 @@ function ipv6Commands(
     [...atSwitch, ...set('all/forwarding', '1')],
     [...atSwitch, 'ip', '-6', 'address', 'replace', `${gateway}/64`, 'dev', 'sw', 'nodad'],
     [...atSwitch, 'ip', '-6', 'route', 'replace', 'unreachable', 'default'],
+    // The host may have IPv6 turned off for its other links.
+    set(`${linkName(network.number)}/disable_ipv6`, '0'),
+    // prettier-ignore
+    ['ip', '-6', 'address', 'replace', `${hostAddress(network, 'IPv6')}/64`, 'dev', linkName(network.number), 'nodad'],
     [...inside, ...set('all/disable_ipv6', '0')],
     [...inside, 'ip', '-6', 'address', 'add', `${address}/64`, 'dev', 'eth0', 'nodad'],
     [...inside, 'ip', '-6', 'route', 'add', 'default', 'via', gateway],
@@ -148,7 +180,7 @@ function ipv6Commands(
 
 /** The switch's end of the link of a node. Setting it down disconnects the node. */
 export function portName(address: string): string {
-  return `p${address.split('.')[3] ?? ''}`;
+  return `p${numberIn(address)}`;
 }
 
 /** Creates the switch unless it exists. An incomplete switch is created again. */
@@ -265,6 +297,7 @@ async function runPlan(
 export interface AttachedNode {
   readonly name: string;
   readonly address: string;
-  /** undefined in a cluster without IPv6. */
+  /** The second address of a node with both families. */
+  readonly ipv4Address?: string | undefined;
   readonly ipv6Address?: string | undefined;
 }

@@ -1,3 +1,4 @@
+import { familyOf } from '../../endpoint/index.ts';
 import { readMounts } from '../../platform/index.ts';
 import { randomBytes } from 'node:crypto';
 import { dirname } from 'node:path';
@@ -30,7 +31,7 @@ export async function writeNodeDisk(
   await etc('machine-id', `${randomBytes(16).toString('hex')}\n`, 0o444);
   await etc('hosts', `127.0.0.1 localhost\n::1 localhost\n${record.address} ${record.name}\n`);
   // No name server listens at this address. A loopback address would not work: CoreDNS would forward queries to itself.
-  await etc('resolv.conf', `nameserver ${hostAddress(network)}\n`);
+  await etc('resolv.conf', `nameserver ${hostAddress(network, familyOf(record.address))}\n`);
   await etc('cluster/provisioning.json', `${JSON.stringify(provisioning, undefined, 2)}\n`, 0o600);
 }
 

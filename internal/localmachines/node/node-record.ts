@@ -11,8 +11,10 @@ const bind = z.strictObject({
 const nodeRecord = z.strictObject({
   version: z.literal(1),
   name: z.string(),
+  /** The address at which other machines reach this one. */
   address: z.string(),
-  /** Absent in a cluster without IPv6. */
+  /** The second address in a cluster with both families. */
+  ipv4Address: z.string().optional(),
   ipv6Address: z.string().optional(),
   /** Lower directories of the overlay, top first. */
   layers: z.array(z.string()).min(1),
