@@ -4,6 +4,7 @@ import { parse, stringify } from 'yaml';
 import { createHarness } from '../../machines/harness.ts';
 import { eventually } from '../harness/node-shell.ts';
 import { StoryCluster } from '../harness/story-cluster.ts';
+import { answers, expanded, helloPods, nodeAddresses, nodeField } from './ip-checks.ts';
 
 const NAME = 'families';
 const MACHINES = ['n1', 'n2'];
@@ -38,17 +39,15 @@ await test('a cluster with IPv4 and IPv6', async (story) => {
     await cluster.up();
     await cluster.allReady(MACHINES, 120);
     for (const machine of MACHINES) {
-      const addresses = await nodeField(machine, '{.status.addresses[?(@.type=="InternalIP")].address}');
+      const addresses = await nodeAddresses(cluster, machine);
       assert.match(addresses, /^198\.18\.\d+\.\d+ 2001:2:0:[0-9a-f]+::[0-9a-f]+$/);
-      const ranges = await nodeField(machine, '{.spec.podCIDRs[*]}');
+      const ranges = await nodeField(cluster, machine, '{.spec.podCIDRs[*]}');
       assert.match(ranges, /^198\.19\.\d+\.\d+\/25 2001:2:0:8000:.*\/72$/);
     }
   });
 
   await story.test('the certificate of the API server names both addresses and both services', async () => {
-    const [, second = ''] = (
-      await nodeField('n1', '{.status.addresses[?(@.type=="InternalIP")].address}')
-    ).split(' ');
+    const [, second = ''] = (await nodeAddresses(cluster, 'n1')).split(' ');
     const text = await cluster.sh(
       'n1',
       'openssl x509 -in /etc/kubernetes/pki/apiserver.crt -noout -ext subjectAltName',
@@ -59,9 +58,9 @@ await test('a cluster with IPv4 and IPv6', async (story) => {
 
   await story.test('a pod has an address of each family, and both answer on the other node', async () => {
     await cluster.sh('n1', 'kubectl -n default rollout status deployment/hello --timeout=180s');
-    for (const { node, addresses } of await pods()) {
+    for (const { node, addresses } of await helloPods(cluster)) {
       assert.equal(addresses.length, 2, JSON.stringify(addresses));
-      for (const address of addresses) await answers(other(node), address, 8080);
+      for (const address of addresses) await answers(cluster, other(node), address, 8080);
     }
   });
 
@@ -78,20 +77,23 @@ await test('a cluster with IPv4 and IPv6', async (story) => {
       assert.match(first, /^198\.19\./);
       assert.match(second, /^2001:2:0:9000::/);
       for (const machine of MACHINES)
-        for (const address of [first, second]) await answers(machine, address, Number(port));
+        for (const address of [first, second]) await answers(cluster, machine, address, Number(port));
     },
   );
 
   await story.test(
     'after a power cut, the machine has the same addresses and its pods answer again',
     async () => {
-      const before = await nodeField('n2', '{.status.addresses[*].address} {.spec.podCIDRs[*]}');
+      const before = await nodeField(cluster, 'n2', '{.status.addresses[*].address} {.spec.podCIDRs[*]}');
       await cluster.cutPower('n2');
       await cluster.start('n2');
       await cluster.allReady(MACHINES, 180);
-      assert.equal(await nodeField('n2', '{.status.addresses[*].address} {.spec.podCIDRs[*]}'), before);
-      for (const { node, addresses } of (await pods()).filter((pod) => pod.node === 'n2'))
-        for (const address of addresses) await answers(other(node), address, 8080);
+      assert.equal(
+        await nodeField(cluster, 'n2', '{.status.addresses[*].address} {.spec.podCIDRs[*]}'),
+        before,
+      );
+      for (const { node, addresses } of (await helloPods(cluster)).filter((pod) => pod.node === 'n2'))
+        for (const address of addresses) await answers(cluster, other(node), address, 8080);
     },
   );
 
@@ -115,32 +117,6 @@ await test('a cluster with IPv4 and IPv6', async (story) => {
     return before;
   }
 
-  function nodeField(name: string, path: string): Promise<string> {
-    return cluster.run('n1', 'kubectl', 'get', 'node', name, '-o', `jsonpath=${path}`);
-  }
-
-  async function pods(): Promise<
-    readonly { readonly node: string; readonly addresses: readonly string[] }[]
-  > {
-    const shown = await cluster.run(
-      ...['n1', 'kubectl', '-n', 'default', 'get', 'pods', '-l', 'app.kubernetes.io/name=hello'],
-      ...['-o', 'jsonpath={range .items[*]}{.spec.nodeName} {.status.podIPs[*].ip}{"\\n"}{end}'],
-    );
-    const found = shown.split('\n').map((line) => line.split(' '));
-    return found.map(([node = '', ...addresses]) => ({ node, addresses }));
-  }
-
-  async function answers(machine: string, address: string, port: number): Promise<void> {
-    const host = address.includes(':') ? `[${address}]` : address;
-    const script = `fetch('http://${host}:${port}/').then((response) => console.log(response.status))`;
-    await eventually(
-      `${machine} reaches ${host}:${port}`,
-      60,
-      () => cluster.try(machine, '/usr/lib/cluster/node', '-e', script),
-      ({ code, stdout }) => code === 0 && stdout.trim() === '200',
-    );
-  }
-
   async function doctor(): Promise<string> {
     const { stdout, stderr } = await bench.cli('--workspace', await cluster.workspace(), 'doctor');
     return stdout + stderr;
@@ -149,12 +125,4 @@ await test('a cluster with IPv4 and IPv6', async (story) => {
 
 function other(machine: string): string {
   return machine === 'n1' ? 'n2' : 'n1';
-}
-
-/** As openssl prints an IPv6 address: "2001:2:0:9000:0:0:0:1". */
-function expanded(address: string): string {
-  const [left = '', right = ''] = address.split('::');
-  const groups = [left, right].map((part) => part.split(':').filter((group) => group !== ''));
-  const zeros = Array.from({ length: 8 - groups.flat().length }, () => '0');
-  return [...(groups[0] ?? []), ...zeros, ...(groups[1] ?? [])].join(':').toUpperCase();
 }
