@@ -142,7 +142,7 @@ const USAGE = rows('app-usage', 'usage', {
   'mini up --control-planes 0': 'Must be 1 to 7',
   'mini up --control-planes x': 'Must be 1 to 7',
   'mini up --workers -1': 'Must be 0 to 20',
-  'mini up --ip-family ipv5': 'Allowed choices are ipv4, dual',
+  'mini up --ip-family ipv5': 'Allowed choices are ipv4, ipv6, dual',
   'doctor --at x': 'Must be a duration',
   'doctor --at ++400d': 'Must be a duration',
   'doctor --watch --at 4d': '--watch cannot be combined',

@@ -20,8 +20,8 @@ export function register(mini: Command, action: ActionBinder): void {
     .addOption(
       new Option(
         '--ip-family <family>',
-        'IP families of a new cluster: ipv4, or dual for IPv4 and IPv6 (default: ipv4)',
-      ).choices(['ipv4', 'dual']),
+        'IP families of a new cluster: ipv4, ipv6, or dual for IPv4 and IPv6 (default: ipv4)',
+      ).choices(['ipv4', 'ipv6', 'dual']),
     )
     .option('--nodes-only', 'create and start the machines without a cluster')
     .option('--build', 'build the component bundle first if it is missing')

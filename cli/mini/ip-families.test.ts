@@ -21,6 +21,8 @@ test.each([
   { families: 'ipv4', ipFamily: 'ipv4' },
   { families: 'dual', ipFamily: undefined },
   { families: 'dual', ipFamily: 'dual' },
+  { families: 'ipv6', ipFamily: undefined },
+  { families: 'ipv6', ipFamily: 'ipv6' },
 ] as const)(
   'readFamilies() follows cluster.yaml: $families, --ip-family $ipFamily',
   async ({ families, ipFamily }) => {
@@ -34,6 +36,9 @@ test.each([
 test.each([
   { families: 'ipv4', ipFamily: 'dual' },
   { families: 'dual', ipFamily: 'ipv4' },
+  { families: 'dual', ipFamily: 'ipv6' },
+  { families: 'ipv6', ipFamily: 'dual' },
+  { families: 'ipv6', ipFamily: 'ipv4' },
 ] as const)(
   'readFamilies() refuses --ip-family $ipFamily for a cluster with $families',
   async ({ families, ipFamily }) => {

@@ -1,5 +1,8 @@
-import { parseEndpoint, PORTS } from '../endpoint/index.ts';
+import { isIPv4 } from 'node:net';
 import { z } from 'zod';
+import { hostOf, parseEndpoint, PORTS } from '../endpoint/index.ts';
+import { addProblem } from './errors.ts';
+import { familiesOf } from './subnet.ts';
 
 /**
  * The endpoint of the Kubernetes API for a node: its own balancer of the API servers, unless the operator has
@@ -20,3 +23,23 @@ export const apiEndpointSchema = z
   .describe(
     'Your own virtual address or load balancer of the API servers, “host:port”. Nodes and kubeconfigs use it instead of node-local balancers. Set when the cluster is initialized: it must then forward connections to port 6443 of the first machine.',
   );
+
+/** In a cluster without IPv4, nodes and pods do not reach an IPv4 address. */
+export function checkApiEndpoint(
+  {
+    networking,
+    apiServer: { endpoint },
+  }: {
+    readonly networking: { readonly serviceSubnet: string };
+    readonly apiServer: { readonly endpoint?: string | undefined };
+  },
+  context: z.RefinementCtx,
+): void {
+  if (endpoint === undefined || !isIPv4(hostOf(endpoint))) return;
+  if (familiesOf(networking.serviceSubnet).join() !== 'IPv6') return;
+  addProblem(
+    context,
+    ['apiServer', 'endpoint'],
+    'a name or an IPv6 address, because the networks of the cluster are IPv6',
+  );
+}

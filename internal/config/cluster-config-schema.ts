@@ -5,7 +5,7 @@ import { attestationSchema } from './attestation-schema.ts';
 import { extraArgumentsSchema } from './arguments/extra-arguments-schema.ts';
 import { DEFAULTS } from './defaults.ts';
 import { addProblem } from './errors.ts';
-import { apiEndpointSchema } from './api-endpoint.ts';
+import { apiEndpointSchema, checkApiEndpoint } from './api-endpoint.ts';
 import { certificatesSchema } from './certificates-schema.ts';
 import { joinSchema } from './join-schema.ts';
 import { checkNodePrefix, networkingSchema } from './networking-schema.ts';
@@ -114,6 +114,7 @@ export const clusterConfigSchema = z
     monitoring: monitoringSchema.prefault({}),
   })
   .superRefine(checkNodePrefix)
+  .superRefine(checkApiEndpoint)
   .describe('Configuration of one cluster');
 
 /** A parsed `cluster.yaml` with all defaults. */

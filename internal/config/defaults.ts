@@ -20,7 +20,7 @@ export const NETWORK_CHART = 'flannel';
 export const NETWORK_NAMESPACE = 'kube-flannel';
 
 /** The IP families of a local cluster: `dual` is IPv4 first, and IPv6. */
-export type LocalFamilies = 'ipv4' | 'dual';
+export type LocalFamilies = 'ipv4' | 'dual' | 'ipv6';
 
 /** The networks of local clusters: in 198.18.0.0/15 (RFC 2544) and 2001:2::/48 (RFC 5180), which are reserved for tests. */
 export const LOCAL_NETWORKS = {
@@ -29,4 +29,5 @@ export const LOCAL_NETWORKS = {
     podSubnet: '198.19.0.0/17,2001:2:0:8000::/56',
     serviceSubnet: '198.19.128.0/17,2001:2:0:9000::/108',
   },
+  ipv6: { podSubnet: '2001:2:0:8000::/56', serviceSubnet: '2001:2:0:9000::/108' },
 } as const;

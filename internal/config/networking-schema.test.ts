@@ -30,6 +30,15 @@ test.each([
     name: 'IPv4 first',
     given: networking('10.244.0.0/16,fd00:10:244::/56', '10.96.0.0/12,fd00:10:96::/108'),
   },
+  { name: 'IPv6 only', given: networking('fd00:10:244::/56', 'fd00:10:96::/108') },
+  {
+    name: 'IPv6 first',
+    given: networking('fd00:10:244::/56,10.244.0.0/16', 'fd00:10:96::/108,10.96.0.0/12'),
+  },
+  {
+    name: 'other parts of nodes with IPv6 only',
+    given: networking('fd00:10:244::/100', 'fd00:10:96::/120', nodePrefix('node-cidr-mask-size-ipv6: 116')),
+  },
   {
     name: 'other parts of nodes',
     given: networking(
@@ -64,14 +73,35 @@ test.each([
     pods: '10.244.0.0/16,fd00:1::/56',
     services: 'fd00::/108,10.96.0.0/12',
     line: SERVICE_LINE,
-    says: 'an IPv4 network before the IPv6 network',
+    says: 'IPv4 and then IPv6 networks, like those of podSubnet',
   },
   {
-    name: 'IPv6 only',
+    name: 'pods of IPv6 and services of IPv4',
     pods: 'fd00::/56',
     services: '10.96.0.0/12',
+    line: SERVICE_LINE,
+    says: 'IPv6 networks, like those of podSubnet',
+  },
+  {
+    name: 'services of IPv6 and pods of IPv4',
+    pods: '10.244.0.0/16',
+    services: 'fd00::/108',
+    line: SERVICE_LINE,
+    says: 'IPv4 networks, like those of podSubnet',
+  },
+  {
+    name: 'pods of IPv6 and services of both families',
+    pods: 'fd00:1::/56',
+    services: 'fd00::/108,10.96.0.0/12',
     line: POD_LINE,
-    says: 'nodes reach each other by IPv4',
+    says: 'IPv6 and then IPv4 networks, like those of serviceSubnet',
+  },
+  {
+    name: 'a network of IPv4-mapped addresses',
+    pods: '::ffff:10.0.0.0/112',
+    services: 'fd00::/108',
+    line: POD_LINE,
+    says: 'unique local or global',
   },
   {
     name: 'two networks of one family',
@@ -174,6 +204,12 @@ test.each([
     says: 'podSubnet has no IPv6 network',
   },
   {
+    name: 'the IPv4 argument in a cluster with IPv6 only',
+    given: networking('fd00::/56', 'fd02::/108'),
+    argument: 'node-cidr-mask-size-ipv4: 25',
+    says: 'podSubnet has no IPv4 network',
+  },
+  {
     name: 'two arguments for IPv4',
     given: '',
     argument: 'node-cidr-mask-size: 25, node-cidr-mask-size-ipv4: 25',
@@ -203,6 +239,21 @@ test.each([
       path: expect.stringContaining('extraArguments.controllerManager.node-cidr-mask-size') as unknown,
       message: expect.stringContaining(says) as unknown,
     }),
+  ]);
+});
+
+const ipv6Only = networking('fd00::/56', 'fd02::/108');
+test.each([
+  { name: 'a name', given: ipv6Only, endpoint: 'api.example.org:6443' },
+  { name: 'an IPv6 address', given: ipv6Only, endpoint: '[2001:db8::1]:6443' },
+  { name: 'an IPv4 address in a cluster with both families', given: dual, endpoint: '192.0.2.1:6443' },
+])('apiServer.endpoint may be $name', ({ given, endpoint }) => {
+  expect(problemsOf(`${given}apiServer: { endpoint: "${endpoint}" }\n`)).toEqual([]);
+});
+
+test('apiServer.endpoint may not be an IPv4 address in a cluster with IPv6 only', () => {
+  expect(problemsOf(`${ipv6Only}apiServer: { endpoint: "192.0.2.1:6443" }\n`)).toEqual([
+    expect.objectContaining({ path: 'apiServer.endpoint', line: SERVICE_LINE + 1 }),
   ]);
 });
 

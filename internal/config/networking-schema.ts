@@ -31,7 +31,7 @@ const networks = (kind: 'pods' | 'services') =>
   });
 
 const SECOND =
-  'A cluster with IPv4 and IPv6 (dual stack) has one network of each family, separated by a comma; the first one is the primary network.';
+  'One network, IPv4 or IPv6; a cluster with IPv4 and IPv6 (dual stack) has one of each family, separated by a comma. Nodes reach each other by the family of the first one.';
 
 /** `networking:` of `cluster.yaml`. Immutable after the init. */
 export const networkingSchema = z
@@ -75,9 +75,6 @@ function problemOf(text: string, kind: 'pods' | 'services'): string | undefined 
   const [first, second] = found;
   if (second?.family === first.family)
     return `one network, or one network of each IP family; both of these are ${first.family}`;
-  // Agents listen for other machines at IPv4 addresses only.
-  if (first.family === 'IPv6')
-    return 'an IPv4 network, or an IPv4 network before the IPv6 network: nodes reach each other by IPv4';
   for (const { family, prefix } of found) {
     const { shortest, longest } = LIMITS[kind][family];
     if (prefix < shortest || prefix > longest)

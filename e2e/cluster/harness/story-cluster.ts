@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { formatEndpoint } from '../../../internal/endpoint/index.ts';
 import { hostAddress, type LocalNode } from '../../../internal/localmachines/index.ts';
 import { parse, stringify } from 'yaml';
 import type { Harness, CliResult } from '../../machines/harness.ts';
@@ -37,7 +38,7 @@ export class StoryCluster {
       readonly controlPlanes: number;
       readonly workers: number;
       readonly emptyStores?: true;
-      readonly ipFamily?: 'dual';
+      readonly ipFamily?: 'dual' | 'ipv6';
     },
     edit: (yaml: string) => string = (yaml) => yaml,
   ): Promise<void> {
@@ -62,7 +63,7 @@ export class StoryCluster {
   /** Initializes only the first machine. The story decides whether the others are admitted. */
   async init(): Promise<void> {
     const fingerprint = await this.fingerprint('n1');
-    const node = `${await this.address('n1')}:9000`;
+    const node = formatEndpoint(await this.address('n1'), 9000);
     const workspace = await this.workspace();
     await this.#bench.must(
       ...['--workspace', workspace, 'init', '--node', node, '--fingerprint', fingerprint],
