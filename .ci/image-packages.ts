@@ -15,7 +15,15 @@ const WANTED = [
   ...['base-passwd', 'ca-certificates', 'conntrack', 'coreutils', 'cryptsetup-bin', 'dbus', 'dmsetup'],
   ...['e2fsprogs', 'ethtool', 'iproute2'],
   ...['iptables', 'kmod', 'libc6', 'libgcc-s1', 'libstdc++6', 'mount', 'nftables', 'procps', 'socat'],
-  ...['systemd', 'systemd-boot-efi', 'systemd-resolved', 'systemd-timesyncd', 'udev', 'util-linux'],
+  ...[
+    'systemd',
+    'systemd-boot',
+    'systemd-boot-efi',
+    'systemd-resolved',
+    'systemd-timesyncd',
+    'udev',
+    'util-linux',
+  ],
 ];
 /** The kernel is the one that this package depends on. */
 const KERNEL = 'linux-image-cloud-amd64';

@@ -3,6 +3,7 @@ import { fakeStub } from '../../internal/image/fake-stub.ts';
 import { assembleImage, type ImageFormat } from './assemble-image.ts';
 
 const parts = {
+  loader: fakeStub(3),
   stub: fakeStub(2),
   kernel: fakeStub(1),
   initrd: Buffer.from('initrd'),
@@ -33,9 +34,9 @@ describe('assembleImage()', () => {
     expect(assembleImage(parts, { ...settings, formats: ['iso'] }).images).toEqual([imageOf('iso')]);
   });
 
-  test('gives both formats of the disk the same registers, and a CD those without partition table', () => {
+  test('gives both formats of the disk the same registers, and a CD those without boot loader and partition table', () => {
     expect(different('raw', 'qcow2')).toEqual([]);
-    expect(different('raw', 'iso')).toEqual([5]);
+    expect(different('raw', 'iso')).toEqual([4, 5, 12]);
   });
 
   test('puts the provisioning file into the program for the network, where other registers measure it', () => {

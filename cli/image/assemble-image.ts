@@ -1,4 +1,6 @@
 import {
+  bootPartitionFiles,
+  cdFiles,
   createDisk,
   createIso,
   createQcow2,
@@ -31,6 +33,11 @@ export interface FormattedImage {
   readonly registers: ReadonlyMap<number, Uint8Array>;
 }
 
+/** The parts of the EFI program, and systemd-boot, which starts it from a disk. */
+export interface ImageParts extends UkiParts {
+  readonly loader: Uint8Array;
+}
+
 /** Parts of an image that depend on its machines. */
 export interface ImageSettings {
   readonly formats: readonly ImageFormat[];
@@ -46,18 +53,15 @@ export interface ImageSettings {
  * bytes. @throws ImageError
  */
 export function assembleImage(
-  parts: UkiParts,
+  { loader, ...parts }: ImageParts,
   { formats, provisioning, stateBytes, firmware }: ImageSettings,
 ): { readonly uki: Uint8Array; readonly images: readonly FormattedImage[] } {
   const uki = createUki(parts);
   const credentials = new Map([[PROVISIONING_CREDENTIAL, provisioning]]);
-  const files = [
-    { path: 'EFI/BOOT/BOOTX64.EFI', content: uki },
-    { path: `loader/credentials/${PROVISIONING_CREDENTIAL}`, content: provisioning },
-  ];
-  const started = { uki, parts, credentials, partitionTable: undefined };
+  const started = { loader: undefined, uki, parts, credentials, partitionTable: undefined };
   const make = (format: ImageFormat): Omit<FormattedImage, 'format'> => {
-    if (format === 'iso') return { content: createIso(files), registers: predictRegisters(started) };
+    if (format === 'iso')
+      return { content: createIso(cdFiles(uki, provisioning)), registers: predictRegisters(started) };
     if (format === 'netboot') {
       const whole = withCredentials(parts, credentials);
       const program = createUki(whole);
@@ -66,10 +70,10 @@ export function assembleImage(
         registers: predictRegisters({ ...started, uki: program, parts: whole, credentials: new Map() }),
       };
     }
-    const disk = createDisk(files, stateBytes);
+    const disk = createDisk(bootPartitionFiles({ loader, uki, provisioning }), stateBytes);
     return {
       content: format === 'raw' ? disk : createQcow2(disk),
-      registers: predictRegisters({ ...started, partitionTable: disk.measuredTable }),
+      registers: predictRegisters({ ...started, loader, partitionTable: disk.measuredTable }),
     };
   };
   const images = formats.map((format) => {

@@ -4,20 +4,19 @@ import { constants, createZstdCompress } from 'node:zlib';
 import { MAX_PROVISIONING_BYTES, parseProvisioning } from '../../internal/config/index.ts';
 import { findCoded } from '../../internal/errors/index.ts';
 import {
+  bootEntryRelease,
   createRootTree,
   ImageError,
   imageFiles,
-  osRelease,
   pinnedPackages,
   writeCpio,
   type CpioEntry,
-  type UkiParts,
 } from '../../internal/image/index.ts';
 import { printable } from '../../internal/printable/index.ts';
 import { VERSION } from '../../internal/versions/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { findAgentPackage, packageDirectories } from '../mini/index.ts';
-import { assembleImage, type ImageFormat } from './assemble-image.ts';
+import { assembleImage, type ImageFormat, type ImageParts } from './assemble-image.ts';
 import { readFirmwareValues } from './firmware-values.ts';
 import { fetchPackages } from './fetch-packages.ts';
 import { imageBom } from './image-bom.ts';
@@ -47,7 +46,7 @@ export interface ImageBuildOptions {
  */
 const COMMAND_LINE =
   'console=tty0 console=ttyS0,115200 panic=30 lockdown=integrity systemd.getty_auto=0 systemd.show_status=0 quiet';
-const STUB = 'usr/lib/systemd/boot/efi/linuxx64.efi.stub';
+const BOOT_PROGRAMS = 'systemd-boot-efi/usr/lib/systemd/boot/efi';
 const AGENT = 'cluster-agent';
 const AGENT_BOM = `usr/share/doc/${AGENT}/sbom.cdx.json`;
 const COMPRESSION_LEVEL = 9;
@@ -115,18 +114,19 @@ async function createParts(
   context: CommandContext,
   packages: ReadonlyMap<string, string>,
   work: string,
-): Promise<UkiParts> {
+): Promise<ImageParts> {
   const names = [...packages.keys()];
   await unpackPackages(context, packages, work);
   const release = await indexModules(context, work, names);
   const unpacked = [];
   for (const name of names) unpacked.push(await readPackageFiles(context, work, name));
   return {
-    stub: await readFile(context, join(work, 'systemd-boot-efi', STUB)),
+    loader: await readFile(context, join(work, BOOT_PROGRAMS, 'systemd-bootx64.efi')),
+    stub: await readFile(context, join(work, BOOT_PROGRAMS, 'linuxx64.efi.stub')),
     kernel: await readFile(context, join(work, `linux-image-${release}`, 'boot', `vmlinuz-${release}`)),
     initrd: await compress(createRootTree(unpacked, imageFiles(unpacked, VERSION))),
     commandLine: COMMAND_LINE,
-    osRelease: osRelease(VERSION),
+    osRelease: bootEntryRelease(VERSION),
   };
 }
 

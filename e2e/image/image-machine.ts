@@ -56,6 +56,8 @@ export async function bootImage(
     /** Whether the machine's writes change the disk file. Otherwise they are lost when the machine stops. */
     readonly keepsWrites?: boolean;
     readonly memoryMib?: number;
+    /** Whether the machine starts again after a restart. Otherwise a restart ends it. */
+    readonly restarts?: boolean;
     /** Default: the disk. */
     readonly medium?: BootMedium;
     /** Default: only the init port, on the loopback of the host. 'none': no network interface at all. */
@@ -81,7 +83,7 @@ export async function bootImage(
   // prettier-ignore
   const qemu = spawn('qemu-system-x86_64', [
     '-machine', 'q35,smm=off', '-accel', 'tcg,thread=multi', '-cpu', 'max,la57=off', '-smp', '2', '-m', String(memoryMib),
-    '-nographic', '-no-reboot', '-nodefaults', '-serial', 'stdio',
+    '-nographic', '-nodefaults', ...(options.restarts === true ? [] : ['-no-reboot']), '-serial', 'stdio',
     '-drive', `if=pflash,format=raw,unit=0,readonly=on,file=${join(options.firmware, 'OVMF_CODE_4M.fd')}`,
     '-drive', `if=pflash,format=raw,unit=1,file=${at('variables.fd')}`,
     '-chardev', `socket,id=tpm,path=${at('tpm.sock')}`, '-tpmdev', 'emulator,id=tpm0,chardev=tpm', '-device', 'tpm-tis,tpmdev=tpm0',

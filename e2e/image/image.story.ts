@@ -6,6 +6,7 @@ import { homedir, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { env, execPath } from 'node:process';
 import { test } from 'node:test';
+import { SystemClock } from '../../internal/clock/index.ts';
 import { ExecaRunner, ExecError } from '../../internal/exec/index.ts';
 import {
   hex,
@@ -45,6 +46,9 @@ const RECOVERY = {
   recipient: 'age1eqsckkca230dt2w5h68h3gnqqrevhygq5fljj85z3m4cz9lmd46sxk3ed0',
   key: 'AGE-SECRET-KEY-1AXVUFX45FPC6U2QPR63FR0F0ZVW20HXJXVLVRU78VQ3E23P2SKTSAVQ65R',
 };
+/** Where systemd-boot finds images on the boot partition. */
+const SLOTS = '::/EFI/Linux';
+const clock = new SystemClock();
 const commands = new ExecaRunner({ path: PATH });
 
 await test('an image is reproducible, boots with the computed registers, and keeps its state on an encrypted disk', async (story) => {
@@ -115,7 +119,7 @@ await test('an image is reproducible, boots with the computed registers, and kee
       await run('dd', `if=${disk}`, `of=${at('boot.fat')}`, 'bs=1M', 'skip=1', 'count=600');
       await run('fsck.fat', '-n', at('boot.fat'));
       for (const [path, name] of [
-        ['::/EFI/BOOT/BOOTX64.EFI', 'one/boot.efi'],
+        ['::/EFI/Linux/cluster-1.efi', 'one/boot.efi'],
         ['::/loader/credentials/provisioning.cred', 'provisioning.json'],
       ] as const) {
         await run('mcopy', '-n', '-i', `${disk}@@1M`, path, at('copied'));
@@ -232,6 +236,26 @@ await test('an image is reproducible, boots with the computed registers, and kee
     );
 
     await story.test(
+      'a newer image that does not start is given up, and the older one starts and is confirmed',
+      async () => {
+        const image = await readFile(at('one/boot.efi'));
+        await writeFile(at('broken.efi'), brokenImage(image));
+        // As after two upgrades: the older image has not been confirmed yet, the newer one has two tries.
+        await run('mren', '-i', `${used}@@1M`, `${SLOTS}/cluster-1.efi`, 'cluster-1+3.efi');
+        await run('mcopy', '-i', `${used}@@1M`, at('broken.efi'), `${SLOTS}/cluster-2+2.efi`);
+        await using machine = await boot('boot-slots', used, { keepsWrites: true, restarts: true });
+        assert.equal(machine.console().match(/Kernel panic/g)?.length, 2);
+        assert.equal(fingerprintOf(machine), fingerprint, 'the older image opens the state disk');
+        // Neither the name of the file nor the other image is measured.
+        verdictOf(await judge(owner, machine.endpoint, measuredPolicy(await readValues(at('one')))));
+        await until(async () => {
+          const names = await run('mdir', '-b', '-i', `${used}@@1M`, SLOTS);
+          return names.includes('/cluster-1.efi') && names.includes('/cluster-2+0-2.efi');
+        });
+      },
+    );
+
+    await story.test(
       'with another provisioning file the disk stays closed until an owner recovers it',
       async (step) => {
         const changed = at('changed-used.raw');
@@ -323,6 +347,24 @@ await test('an image is reproducible, boots with the computed registers, and kee
 async function makeTpm(directory: string): Promise<void> {
   await mkdir(directory);
   await run('swtpm_setup', '--tpm2', '--tpmstate', directory, '--pcr-banks', 'sha256', '--create-ek-cert');
+}
+
+/** Changes the command line: the kernel finds no first program, and restarts at once. */
+function brokenImage(image: Buffer): Buffer {
+  const settings = 'systemd.getty_auto=0 systemd.show_status=0';
+  const at = image.indexOf(settings);
+  assert.notEqual(at, -1);
+  const broken = Buffer.from(image);
+  broken.write('rdinit=/none panic=1'.padEnd(settings.length), at);
+  return broken;
+}
+
+async function until(isDone: () => Promise<boolean>): Promise<void> {
+  for (let attempt = 0; attempt < 60; attempt++) {
+    if (await isDone()) return;
+    await clock.sleep(2000, new AbortController().signal);
+  }
+  assert.fail('it did not happen');
 }
 
 /** Waits for a command that must fail. Returns the text that it prints. */

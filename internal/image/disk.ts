@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { ImageError } from './errors.ts';
-import { sectorsFor, writeFat32, type FatFile } from './fat32.ts';
+import { writeFat32, type FatFile } from './fat32.ts';
 import { COPY_SECTORS, encodeTable, FIRST_PARTITION_SECTOR, guidOf, SECTOR_BYTES } from './gpt.ts';
 import type { SparseFile } from './sparse-file.ts';
 
@@ -12,8 +12,12 @@ const MIN_STATE_BYTES = 64 * 2 ** 20;
 const MIB_SECTORS = 2048;
 
 const CLUSTER_SECTORS = 8;
-/** The boot partition has room for a second image, which an upgrade writes. */
-const IMAGES = 2;
+/** Room for two images, each with half of the partition. The size is fixed, so that PCR 5 is the same for each image. */
+const BOOT_BYTES = 512 * 2 ** 20;
+/** Some of the partition is for the tables of the file system. */
+const MOST_BYTES = BOOT_BYTES / 2 - 4 * 2 ** 20;
+/** Names the layout. Another layout needs another name. */
+const LAYOUT = 'cluster image 2';
 
 /** A disk, and what of it is measured. */
 export interface DiskImage extends SparseFile {
@@ -22,18 +26,23 @@ export interface DiskImage extends SparseFile {
 }
 
 /**
- * Lays out a disk with a boot partition for the files, and an empty partition `cluster-state`. All identifiers follow
- * from the content, so that the same files give the same bytes.
+ * Lays out a disk with a boot partition for the files, and an empty partition `cluster-state`. The partition table depends on the size
+ * alone: an upgrade writes another image to the boot partition, and does not change the table.
  * @throws ImageError `image-too-large`
  */
 export function createDisk(files: readonly FatFile[], stateBytes: number): DiskImage {
   if (stateBytes < MIN_STATE_BYTES || !Number.isSafeInteger(stateBytes))
     throw new ImageError('image-too-large', `invalid size of the state partition: ${stateBytes} bytes`);
-  const digest = digestOf(files, stateBytes);
-  const id = (what: string): string => guidOf(sha256(Buffer.from(what), digest));
-  const bootSectors = sectorsFor(files, { clusterSectors: CLUSTER_SECTORS, images: IMAGES });
+  const bytes = files.reduce((sum, { content }) => sum + content.length, 0);
+  if (bytes > MOST_BYTES)
+    throw new ImageError(
+      'image-too-large',
+      `the boot partition has no room for two images of ${bytes} bytes`,
+    );
+  const bootSectors = BOOT_BYTES / SECTOR_BYTES;
   const stateSectors = Math.ceil(stateBytes / SECTOR_BYTES / MIB_SECTORS) * MIB_SECTORS;
   const stateAt = FIRST_PARTITION_SECTOR + bootSectors;
+  const id = (what: string): string => guidOf(sha256(`${LAYOUT} ${what} ${bootSectors} ${stateSectors}`));
   const sectors = Math.ceil((stateAt + stateSectors + COPY_SECTORS) / MIB_SECTORS) * MIB_SECTORS;
   const table = encodeTable({
     diskId: id('disk'),
@@ -72,14 +81,6 @@ export function createDisk(files: readonly FatFile[], stateBytes: number): DiskI
   };
 }
 
-function digestOf(files: readonly FatFile[], stateBytes: number): Uint8Array {
-  const hash = createHash('sha256').update(`${stateBytes}\0`);
-  for (const { path, content } of files) hash.update(`${path}\0`).update(sha256(content));
-  return hash.digest();
-}
-
-function sha256(...parts: readonly Uint8Array[]): Uint8Array {
-  const hash = createHash('sha256');
-  for (const part of parts) hash.update(part);
-  return hash.digest();
+function sha256(text: string): Uint8Array {
+  return createHash('sha256').update(text).digest();
 }

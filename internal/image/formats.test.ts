@@ -103,11 +103,23 @@ describe('createDisk()', () => {
     expect(state.toString('utf16le', 56, 56 + 2 * 'cluster-state'.length)).toBe('cluster-state');
   });
 
-  test('gives the same bytes for the same files, and other identifiers for other files', () => {
+  test('gives the same bytes for the same files, and the same partition table for other files', () => {
     const one = createDisk(files, 64 * MIB);
     expect(createDisk(files, 64 * MIB)).toEqual(one);
     const other = createDisk([...files, { path: 'x', content: Buffer.from('x') }], 64 * MIB);
-    expect(other.measuredTable).not.toEqual(one.measuredTable);
+    expect(other.measuredTable).toEqual(one.measuredTable);
+    expect(other.extents).not.toEqual(one.extents);
+    expect(createDisk(files, 65 * MIB).measuredTable).not.toEqual(one.measuredTable);
+  });
+
+  test('refuses an image that leaves no room for a second one', () => {
+    const large = { path: 'EFI/Linux/cluster-1.efi', content: Buffer.alloc(253 * MIB) };
+    expect(() => createDisk([large], 64 * MIB)).toThrow(
+      expect.objectContaining({
+        code: 'image-too-large',
+        message: expect.stringContaining('no room for two images'),
+      }),
+    );
   });
 
   test('refuses a state partition that is too small', () => {

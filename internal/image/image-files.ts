@@ -2,6 +2,7 @@ import type { CpioEntry } from './cpio.ts';
 import { ImageError } from './errors.ts';
 import { firstProgram } from './first-program.ts';
 import type { PackageFiles } from './root-tree.ts';
+import { SLOT_UNITS, slotUnits } from './slot-units.ts';
 
 /**
  * The directory in which systemd-stub puts the files of `/loader/credentials` on the boot partition. The directory is
@@ -23,12 +24,16 @@ const MASKED = [
   // These units extend PCR 11 while the machine starts. With them, the value of PCR 11 would depend on the moment of
   // the TPM quote.
   ...['systemd-pcrphase.service', 'systemd-pcrphase-sysinit.service', 'systemd-pcrphase-initrd.service'],
+  // The image has units of its own that confirm it (slot-units.ts), and no seed of random numbers on the boot partition.
+  ...['systemd-bless-boot.service', 'systemd-boot-system-token.service', 'systemd-boot-update.service'],
   ...['e2scrub_all.timer', 'fstrim.timer', 'hwclock.service', 'systemd-repart.service'],
   // These units run scripts of /etc/init.d.
   ...['kmod.service', 'procps.service', 'udev.service', 'rc-local.service'],
 ];
 const ENABLED: Readonly<Record<string, readonly string[]>> = {
-  'multi-user.target.wants': ['bootstrapper.service', 'systemd-networkd.service', 'systemd-resolved.service'],
+  'multi-user.target.wants': [
+    ...['bootstrapper.service', 'systemd-networkd.service', 'systemd-resolved.service', ...SLOT_UNITS],
+  ],
   'sysinit.target.wants': ['systemd-timesyncd.service'],
   'sockets.target.wants': ['systemd-networkd.socket'],
   'network-online.target.wants': ['systemd-networkd-wait-online.service'],
@@ -89,7 +94,8 @@ export function imageFiles(packages: readonly PackageFiles[], version: string): 
     ...Object.entries(ENABLED).flatMap(([target, units]) =>
       units.map((unit) => symlink(`${UNITS}/${target}/${unit}`, `/usr/lib/systemd/system/${unit}`)),
     ),
-    ...['dev', 'proc', 'root', 'run', 'sys', 'tmp', 'var'].map((path): CpioEntry => {
+    ...slotUnits(),
+    ...['boot', 'dev', 'proc', 'root', 'run', 'sys', 'tmp', 'var'].map((path): CpioEntry => {
       return { kind: 'directory', path, mode: path === 'root' ? 0o700 : path === 'tmp' ? 0o1777 : 0o755 };
     }),
   ];
@@ -108,7 +114,15 @@ function certificates(packages: readonly PackageFiles[]): Uint8Array {
 
 /** The text of os-release(5). */
 export function osRelease(version: string): string {
-  return `NAME="cluster"\nID=cluster\nID_LIKE=debian\nPRETTY_NAME="cluster ${version}"\nIMAGE_ID=cluster\nIMAGE_VERSION=${version}\n`;
+  return `${bootEntryRelease(version)}ID_LIKE=debian\nIMAGE_VERSION=${version}\n`;
+}
+
+/**
+ * The text of os-release(5) for the boot loader. It has no version, because systemd-boot would start the image with the highest version, and the
+ * newer image may have the lower one.
+ */
+export function bootEntryRelease(version: string): string {
+  return `NAME="cluster"\nID=cluster\nPRETTY_NAME="cluster ${version}"\nIMAGE_ID=cluster\n`;
 }
 
 function file(path: string, content: string | Uint8Array): CpioEntry {

@@ -2,9 +2,11 @@ import { describe, expect, test } from '@jest/globals';
 import type { CpioEntry } from './cpio.ts';
 import { imageFiles } from './image-files.ts';
 import { parsePackageLock, pinnedPackages } from './package-lock.ts';
-import { FIRMWARE_REGISTERS, predictRegisters, withFirmware } from './registers.ts';
+import { FIRMWARE_REGISTERS, predictRegisters, withFirmware, type MeasuredImage } from './registers.ts';
 import { createRootTree } from './root-tree.ts';
 
+/** Where the agent listens (bootstrapper/machineservice). */
+const AGENT_SOCKET = '/run/cluster/agent.sock';
 const file = (path: string, text = ''): CpioEntry => {
   return { kind: 'file', path, mode: 0o644, content: Buffer.from(text) };
 };
@@ -80,6 +82,22 @@ describe('imageFiles()', () => {
     expect(textOf('usr/lib/sysusers.d/cluster-image.conf')).toContain('u cluster-etcd-state 801 - ');
   });
 
+  test('confirms an image whose tries are counted, once the agent has opened its disk, and restarts otherwise', () => {
+    const conditionOf = (unit: string): string | undefined =>
+      /^ConditionPathExists=(.+)$/m.exec(textOf(`usr/lib/systemd/system/${unit}`))?.[1];
+    const counted = '/sys/firmware/efi/efivars/LoaderBootCountPath-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f';
+    for (const unit of ['boot.mount', 'cluster-image-confirm.path', 'cluster-image-deadline.timer'])
+      expect(conditionOf(unit)).toBe(counted);
+    expect(textOf('usr/lib/systemd/system/cluster-image-confirm.path')).toContain(
+      `PathExists=${AGENT_SOCKET}\n`,
+    );
+    const wanted = files.filter(({ path }) => path.includes('multi-user.target.wants/cluster-image-'));
+    expect(wanted.map(({ path }) => path.slice(path.lastIndexOf('/') + 1))).toEqual([
+      'cluster-image-confirm.path',
+      'cluster-image-deadline.timer',
+    ]);
+  });
+
   test('has the file of host names that containers get a copy of', () => {
     expect(textOf('etc/hosts')).toContain('127.0.0.1 localhost');
   });
@@ -113,6 +131,7 @@ describe('predictRegisters()', () => {
   stub.write('PE', 0x80);
   stub.writeUInt16LE(0x20b, 0x98);
   const given = {
+    loader: stub,
     uki: stub,
     parts: {
       stub,
@@ -125,7 +144,7 @@ describe('predictRegisters()', () => {
     partitionTable: Buffer.from('table'),
   };
   const changed = (
-    change: Partial<Omit<typeof given, 'parts'>> & { readonly parts?: Partial<typeof given.parts> },
+    change: Partial<Omit<MeasuredImage, 'parts'>> & { readonly parts?: Partial<typeof given.parts> },
   ): readonly number[] => {
     const before = predictRegisters(given);
     const after = predictRegisters({ ...given, ...change, parts: { ...given.parts, ...change.parts } });
@@ -136,11 +155,14 @@ describe('predictRegisters()', () => {
 
   test('changes exactly the registers that measure the changed part of the image', () => {
     const otherKernel = Buffer.concat([stub, Buffer.alloc(8)]);
-    expect(changed({ parts: { commandLine: 'verbose' } })).toEqual([9, 11]);
+    expect(changed({ parts: { commandLine: 'verbose' } })).toEqual([9, 11, 12]);
     expect(changed({ parts: { initrd: Buffer.from('other') } })).toEqual([9, 11]);
     expect(changed({ parts: { kernel: otherKernel } })).toEqual([4, 11]);
     expect(changed({ parts: { osRelease: 'ID=other\n' } })).toEqual([11]);
     expect(changed({ uki: otherKernel })).toEqual([4]);
+    expect(changed({ loader: otherKernel })).toEqual([4]);
+    expect(changed({ loader: undefined })).toEqual([4, 12]);
+    expect(changed({ partitionTable: undefined })).toEqual([5]);
     expect(changed({ partitionTable: Buffer.from('other') })).toEqual([5]);
     expect(changed({ credentials: new Map([['provisioning.cred', Buffer.from('{ }')]]) })).toEqual([9, 12]);
     expect(changed({ credentials: new Map() })).toEqual([9, 12]);

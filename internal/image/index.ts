@@ -6,8 +6,9 @@
  *  pinned Debian packages ─┐
  *  agent's package ────────┼─▶ root tree ─▶ initrd ─┐
  *  our configuration ──────┘                        ├─▶ UKI ─┐
- *  kernel, command line, boot stub ─────────────────┘        ├─▶ disk: boot partition, state partition (raw, qcow2)
+ *  kernel, command line, boot stub ─────────────────┘        │
  *  provisioning file ────────────────────────────────────────┤
+ *                                       with systemd-boot ───├─▶ disk: boot partition, state partition (raw, qcow2)
  *                                                            ├─▶ CD: boot file system
  *                                                            └─▶ EFI program with the provisioning file in it
  *                                            all of them ─▶ predicted registers
@@ -15,11 +16,12 @@
  *
  * All functions are pure: the same input gives the same bytes.
  */
+export { bootPartitionFiles, cdFiles } from './boot-partition.ts';
 export { writeCpio, type CpioEntry } from './cpio.ts';
 export { withCredentials } from './credentials.ts';
 export { createDisk } from './disk.ts';
 export { ImageError } from './errors.ts';
-export { imageFiles, osRelease, PROVISIONING_CREDENTIAL } from './image-files.ts';
+export { bootEntryRelease, imageFiles, PROVISIONING_CREDENTIAL } from './image-files.ts';
 export { pinnedPackages, type LockedPackage, type PackageLock } from './package-lock.ts';
 export { createIso } from './iso9660.ts';
 export { createQcow2 } from './qcow2.ts';

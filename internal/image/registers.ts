@@ -7,6 +7,8 @@ const DIGEST_BYTES = 32;
 
 /** What a machine measures into the TPM when it starts an image. */
 export interface MeasuredImage {
+  /** systemd-boot, if it starts the image; undefined: firmware starts the image itself. */
+  readonly loader: Uint8Array | undefined;
   readonly uki: Uint8Array;
   readonly parts: UkiParts;
   /** The files of `/loader/credentials` on the boot partition, by name. */
@@ -17,19 +19,20 @@ export interface MeasuredImage {
 
 /**
  * Computes the registers that follow from the image alone, on a machine whose firmware starts it as its first boot option
- * (TCG PC Client Platform Firmware Profile §3.3.4; systemd-stub(7)).
+ * (TCG PC Client Platform Firmware Profile §3.3.4; systemd-stub(7)) without Secure Boot. The name of an image on the boot partition is not measured.
  *
  * | PCR | measured by | what |
  * |---|---|---|
- * | 4 | firmware | the boot image and the kernel in it |
+ * | 4 | firmware | systemd-boot, the boot image, and the kernel in it |
  * | 5 | firmware | the partition table, and the exit from the firmware |
- * | 12 | systemd-stub | the provisioning file |
+ * | 12 | systemd-boot, systemd-stub | the command line, once by each; the provisioning file |
  * | 9 | kernel | command line and initrd, with the provisioning file |
  * | 11 | systemd-stub | kernel, release, command line, initrd |
- * | 8, 13, 14 | boot loaders, systemd-stub | nothing: there is no other loader, no extension, no key of a user |
+ * | 8, 13, 14 | boot loaders, systemd-stub | nothing: no loader that measures there, no extension, no key of a user |
  */
 export function predictRegisters(image: MeasuredImage): ReadonlyMap<number, Uint8Array> {
-  const { parts, uki, partitionTable } = image;
+  const { loader, parts, uki, partitionTable } = image;
+  const commandLine = sha256(utf16(`${parts.commandLine}\0`));
   const credentials = credentialsInitrd(image.credentials);
   const initrds = [parts.initrd, ...(credentials === undefined ? [] : [credentials])];
   const provisioning = credentials === undefined ? [] : [sha256(credentials)];
@@ -43,6 +46,7 @@ export function predictRegisters(image: MeasuredImage): ReadonlyMap<number, Uint
       replay([
         action('Calling EFI Application from Boot Option'),
         SEPARATOR,
+        ...(loader === undefined ? [] : [authenticodeDigest(loader)]),
         authenticodeDigest(uki),
         authenticodeDigest(parts.kernel),
       ]),
@@ -57,9 +61,11 @@ export function predictRegisters(image: MeasuredImage): ReadonlyMap<number, Uint
       ]),
     ],
     [8, replay([])],
-    [9, replay([sha256(utf16(`${parts.commandLine}\0`)), sha256(joinInitrds(initrds))])],
+    [9, replay([commandLine, sha256(joinInitrds(initrds))])],
     [11, replay(sections)],
-    [12, replay(provisioning)],
+    // systemd-boot hands the command line over, and systemd-stub measures what is handed over (`image_start` and `efi_main` in
+    // their sources).
+    [12, replay([...(loader === undefined ? [] : [commandLine, commandLine]), ...provisioning])],
     [13, replay([])],
     [14, replay([])],
   ]);

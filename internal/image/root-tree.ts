@@ -11,7 +11,7 @@ export interface PackageFiles {
 const MERGED = ['bin', 'lib', 'lib64', 'sbin'];
 /** Files that a machine does not read, which the image omits. Licences (`usr/share/doc/NAME/copyright`) stay. */
 const DROPPED =
-  /^(boot|usr\/include|usr\/share\/(base-passwd|bash-completion|bug|doc-base|gcc|gdb|info|initramfs-tools|libgcrypt20|lintian|locale|man|pkgconfig|zsh)|usr\/share\/doc\/.+\/(?!copyright$)[^/]+)(\/|$)/;
+  /^(boot|etc\/(initramfs|kernel)|usr\/include|usr\/share\/(base-passwd|bash-completion|bug|doc-base|gcc|gdb|info|initramfs-tools|libgcrypt20|lintian|locale|man|pkgconfig|zsh)|usr\/share\/doc\/.+\/(?!copyright$)[^/]+)(\/|$)/;
 /** Programs that ask for a login or switch to another user. Without these programs, no console accepts input. */
 const LOGINS = new Set(['agetty', 'getty', 'runuser', 'su', 'sulogin']);
 const SHELLS = new Set(
