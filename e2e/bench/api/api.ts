@@ -16,7 +16,7 @@ import {
   startPod,
   writeObject,
 } from './measurements.ts';
-import { TwoClusters, type MeasuredCluster } from './two-clusters.ts';
+import { TwoClusters, WORKER, type MeasuredCluster } from './two-clusters.ts';
 
 const LIMIT = 1.1;
 /** Number of watch events that are measured on one cluster before the other cluster's turn. */
@@ -61,7 +61,7 @@ export async function runApiBench(factor = 1): Promise<readonly BenchResult[]> {
   }
   for (const cluster of both) await removeDeployment(cluster);
   const lost = await Promise.all(
-    both.map((cluster) => loseEndpoint(cluster, () => cluster.worker.cutPower(clusters.signal))),
+    both.map((cluster) => loseEndpoint(cluster, WORKER, () => cluster.worker.cutPower(clusters.signal))),
   );
   const [theirsMs = NaN, oursMs = NaN] = lost;
   results.push(
@@ -83,7 +83,7 @@ function measurementsOf(clusters: TwoClusters): readonly Measurement[] {
       ...{ names: ['write → event of a watch at another control plane'], rounds: 10, isSeries: true },
       measure: (cluster) => deliverWatch(cluster, DELIVERIES),
     },
-    { names: ['create a pod → Running, image in place'], rounds: 16, measure: one(startPod) },
+    { names: ['create a pod → Running, image in place'], rounds: 40, measure: one(startPod) },
     { names: ['a pod becomes an endpoint → its Service answers'], rounds: 20, measure: one(reachEndpoint) },
     {
       ...{ names: ['kubectl get pods, without a cache'], rounds: 16 },

@@ -203,9 +203,14 @@ export async function reachEndpoint({ client, hosts }: Target): Promise<number> 
 
 /**
  * Measures the time from the loss of the worker until the endpoint on this worker is not ready. The endpoint must
- * exist before.
+ * exist before. The worker is lost right after it has renewed its lease: otherwise the up to ten seconds since the last
+ * renewal would be part of the result.
  */
-export async function loseEndpoint({ client, hosts }: Target, lose: () => Promise<void>): Promise<number> {
+export async function loseEndpoint(
+  { client, hosts }: Target,
+  worker: string,
+  lose: () => Promise<void>,
+): Promise<number> {
   await client.call(hosts[0], 'PATCH', `${PODS}/web`, { metadata: { labels: { chosen: 'yes' } } });
   const slices = `/apis/discovery.k8s.io/v1/namespaces/${NAMESPACE}/endpointslices`;
   const events = client.watch(
@@ -218,6 +223,12 @@ export async function loseEndpoint({ client, hosts }: Target, lose: () => Promis
       return isAny === ready;
     });
   await isReady(true);
+  const leases = client.watch(
+    hosts[0],
+    `/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases?watch=true&fieldSelector=metadata.name%3D${worker}`,
+  );
+  await firstEvent(leases, ({ type }) => type === 'MODIFIED');
+  await leases.return(undefined);
   const startMs = performance.now();
   await lose();
   await isReady(false);

@@ -11,7 +11,8 @@ import type { Target } from './measurements.ts';
 const OURS = 'bench-ours';
 const THEIRS = 'bench-kubeadm';
 const CONTROL_PLANES = ['n1', 'n2', 'n3'] as const;
-const WORKER = 'n4';
+/** Name of the worker's node in both clusters. */
+export const WORKER = 'n4';
 const MANIFEST = '/etc/kubernetes/manifests/kube-apiserver.yaml';
 /**
  * Directories that our API servers use for audit and encryption. The API servers of manual kubeadm get copies, so
