@@ -17,6 +17,7 @@ import {
   mergeUsr,
   NGINX_FILES,
   PROGRAM_PATHS,
+  SHELL_LINK,
   testImages,
   TOOL_LINKS,
   type LayerName,
@@ -78,6 +79,8 @@ async function allLayers(
   return {
     accounts: [...accountsLayer(), ...MERGED_LINKS],
     busybox: await busyboxLayer(context, (await packages('busybox')).root),
+    shell: await unpacked('shell'),
+    'shell-link': SHELL_LINK,
     tools: await unpacked('tools'),
     'tool-links': TOOL_LINKS,
     nginx: await unpacked('nginx'),

@@ -5,6 +5,11 @@ import type { ImageList } from './image-list.ts';
 export const DEBIAN_PACKAGES = {
   busybox: ['busybox-static'],
   /**
+   * The shell of the images. That of Debian's busybox runs its own program of a name instead of the one in the path (its `nc` instead of
+   * netcat-openbsd), and does not pass on environment variables such as "data-1". The busybox of upstream's images does neither.
+   */
+  shell: ['bash'],
+  /**
    * The packages that agnhost contains besides its own program (test/images/agnhost/Dockerfile), and getent for
    * glibc-dns-testing.
    */
@@ -18,7 +23,7 @@ export const DEBIAN_PACKAGES = {
 /** The name of a layer that images share. */
 export type LayerName = keyof typeof DEBIAN_PACKAGES | ProgramName | 'accounts' | ExtraName;
 type ProgramName = 'agnhost' | 'nonewprivs' | 'regression-issue-74839' | 'sample-apiserver';
-type ExtraName = 'agnhost-files' | 'tool-links' | 'nginx-files' | 'kitten' | 'nautilus';
+type ExtraName = 'agnhost-files' | 'shell-link' | 'tool-links' | 'nginx-files' | 'kitten' | 'nautilus';
 
 /** The recipe of one test image. */
 export interface TestImage {
@@ -30,7 +35,7 @@ export interface TestImage {
 
 const SHELL = ['sh'] as const;
 const BUSYBOX = ['accounts', 'busybox'] as const;
-const TOOLS = [...BUSYBOX, 'tools', 'tool-links'] as const;
+const TOOLS = [...BUSYBOX, 'tools', 'tool-links', 'shell-link'] as const;
 const AGNHOST: TestImage = {
   layers: [...TOOLS, 'agnhost', 'agnhost-files'],
   entrypoint: '/agnhost',
@@ -50,7 +55,7 @@ const TEST_IMAGES: Readonly<Record<string, TestImage>> = {
   Agnhost: AGNHOST,
   AgnhostPrev: AGNHOST,
   APIServer: { layers: [...BUSYBOX, 'sample-apiserver'], entrypoint: '/sample-apiserver' },
-  BusyBox: { layers: BUSYBOX, command: SHELL },
+  BusyBox: { layers: [...BUSYBOX, 'shell', 'shell-link'], command: SHELL },
   GlibcDnsTesting: LOOKUPS,
   JessieDnsutils: LOOKUPS,
   Kitten: { ...AGNHOST, layers: [...AGNHOST.layers, 'kitten'], command: ['test-webserver'] },
@@ -110,6 +115,9 @@ export const TOOL_LINKS: readonly TarEntry[] = [
   { type: 'symlink', path: 'usr/bin/nc', target: 'nc.openbsd' },
   { type: 'symlink', path: 'usr/local/bin/iperf', target: '../../bin/iperf' },
 ];
+
+/** Replaces the shell of busybox. */
+export const SHELL_LINK: readonly TarEntry[] = [{ type: 'symlink', path: 'usr/bin/sh', target: 'bash' }];
 
 const NGINX_CONFIGURATION = `user root;
 pid /tmp/nginx.pid;

@@ -39,6 +39,16 @@ test('testImages() takes the images that have a recipe, with the references of t
   expect([...images.values()][0]).toMatchObject({ entrypoint: '/agnhost', command: ['pause'] });
 });
 
+test('no image that a test runs commands in has the shell of busybox, which starts its own programs instead of those of the image', () => {
+  const list = new Map(['Agnhost', 'BusyBox', 'Kitten', 'JessieDnsutils'].map((id) => [id, id]));
+  const images = [...testImages(list).values()];
+  expect(images).toHaveLength(list.size);
+  for (const { layers } of images) {
+    expect(layers.indexOf('shell-link')).toBeGreaterThan(layers.indexOf('busybox'));
+    expect(layers.some((layer) => layer === 'shell' || layer === 'tools')).toBe(true);
+  }
+});
+
 test('agnhostFiles() has the user whom a test of supplemental groups expects', () => {
   const files = agnhostFiles({ certificate: new Uint8Array(), key: new Uint8Array() });
   const group = files.find(({ path }) => path === 'etc/group');
