@@ -44,7 +44,8 @@ Usage: npm run bench -- [SUITE…] [--rounds N] [--keep]
 
   artefacts    sizes of what is shipped, number of dependencies
   start        the CLI's --version, --help and completion against \`node -e 0\`
-  life         what a million log lines and 10,000 Event Value changes leave in memory
+  life         what a million log lines and 10,000 Event Value changes leave in memory; an accelerated day of a cluster
+               (24 minutes); needs root and the bundle
   atls         attested TLS against mTLS
   attestation  verifying evidence against Go's verifiers
   join         machines with a software TPM one after the other, then 500 at once, at the built join service with a real etcd

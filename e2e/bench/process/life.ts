@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { execPath } from 'node:process';
 import { agentUnit } from './agent-unit.ts';
 import type { BenchResult } from '../result.ts';
+import { runDay } from './day.ts';
 
 const MB = 1e6;
 /** The allowed growth. A leak of two bytes for each of the million log lines would reach it. */
@@ -12,12 +13,17 @@ const GROWTH_LIMIT_MB = 2;
 /** The memory limit of a whole agent; this process is a part of an agent. */
 const AGENT_LIMIT_MB = 48;
 
+/** A process with the agent's flags, then the programs of a cluster for an accelerated day. */
+export async function runLifeBench(): Promise<readonly BenchResult[]> {
+  return [...(await runLongProcess()), ...(await runDay())];
+}
+
 /**
  * Simulates a long run of the agent in a minute: a process with the agent's flags writes a million log lines and
  * makes 10,000 changes of an `EventValue` with eight watchers. The first run makes code and heap grow to their final
  * size. Memory that a second run adds is a leak.
  */
-export async function runLifeBench(): Promise<readonly BenchResult[]> {
+async function runLongProcess(): Promise<readonly BenchResult[]> {
   const { flags, env } = agentUnit();
   const child = spawn(execPath, [...flags, join(import.meta.dirname, 'life-process.ts')], {
     env,
