@@ -183,6 +183,7 @@ test('hasPodNetwork() finds the network of either backend, and looks for WireGua
   const of = (link: string) => (name: string) => (name === link ? OWN : undefined);
   expect(hasPodNetwork(probed, undefined, of('none'))).toBe(true);
   expect(hasPodNetwork(undefined, 'wireguard', of('flannel-wg'))).toBe(true);
+  expect(hasPodNetwork(undefined, 'wireguard', of('flannel-wg-v6'))).toBe(true);
   expect(hasPodNetwork(undefined, 'wireguard', of('none'))).toBe(false);
   expect(hasPodNetwork(undefined, undefined, of('flannel-wg'))).toBe(false);
 });
