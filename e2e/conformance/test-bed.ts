@@ -1,8 +1,10 @@
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
+import { parse, stringify } from 'yaml';
 import { createCluster, type LocalNode } from '../../internal/localmachines/index.ts';
 import { createManualControlPlanes, type ManualMachine } from '../bench/kubeadm/manual-kubeadm.ts';
 import { BenchEnvironment } from '../bench/node/bench-environment.ts';
+import { Registry } from '../cluster/harness/registry.ts';
 import { StoryCluster } from '../cluster/harness/story-cluster.ts';
 import { createHarness, type Harness } from '../machines/harness.ts';
 
@@ -12,6 +14,9 @@ const IMPORT_MS = 300_000;
 const SEED = '/var/lib/cluster-seed/blobs/sha256';
 /** The path of ctr. Both clusters install the programs of the bundle in this directory. */
 const CTR = '/opt/cluster/bin/ctr';
+/** The registry of the test images. */
+const UPSTREAM = 'registry.k8s.io';
+const TEST_IMAGES = `${UPSTREAM}/e2e-test-images/`;
 
 /** Options of the cluster on which the tests run. */
 export interface BedOptions {
@@ -28,22 +33,36 @@ export interface TestBed extends AsyncDisposable {
   readonly importImages: (archives: readonly string[]) => Promise<void>;
 }
 
-/** Creates a cluster with `cluster mini up`. */
+/**
+ * Creates a cluster with `cluster mini up`. Two specs pull their images although the machines have them, so a registry on this machine is the
+ * mirror of the registry of the test images.
+ */
 export async function createBed(options: BedOptions): Promise<TestBed> {
   const bench = await createHarness();
   const cluster = new StoryCluster(bench, NAME);
-  await orDispose(bench, () =>
-    bench.must(
-      ...['mini', 'up', '--name', NAME, '--kubernetes-version', options.kubernetesVersion],
+  return orDispose(bench, async () => {
+    await bench.must(
+      ...['mini', 'up', '--nodes-only', '--name', NAME, '--kubernetes-version', options.kubernetesVersion],
       ...['--control-planes', String(options.controlPlanes), '--workers', String(options.workers)],
-    ),
-  );
-  const nodes = await orDispose(bench, () => nodesOf(bench, options.controlPlanes + options.workers));
-  return {
-    kubeconfig: join(await cluster.workspace(), 'kubeconfig'),
-    importImages: (archives) => importImages(nodes, archives, bench.signal),
-    [Symbol.asyncDispose]: () => bench[Symbol.asyncDispose](),
-  };
+    );
+    const registry = await Registry.start(bench.directory, await cluster.workstation());
+    const dispose = async (): Promise<void> => {
+      await registry[Symbol.asyncDispose]();
+      await bench[Symbol.asyncDispose]();
+    };
+    const mirror = { name: UPSTREAM, fallback: false, mirrors: [{ url: `http://${registry.address}` }] };
+    await cluster.edit((yaml) => stringify({ ...(parse(yaml) as object), registries: [mirror] }));
+    await cluster.up();
+    const nodes = await nodesOf(bench, options.controlPlanes + options.workers);
+    return {
+      kubeconfig: join(await cluster.workspace(), 'kubeconfig'),
+      importImages: async (archives) => {
+        await importImages(nodes, archives, bench.signal);
+        await pushImages(nodes[0], registry, bench.signal);
+      },
+      [Symbol.asyncDispose]: dispose,
+    };
+  });
 }
 
 /**
@@ -109,6 +128,21 @@ async function importImages(
         timeoutMs: IMPORT_MS,
         signal,
       });
+}
+
+/** Pushes the test images of one machine to the registry that is their mirror. */
+async function pushImages(
+  node: LocalNode | undefined,
+  { address }: Registry,
+  signal: AbortSignal,
+): Promise<void> {
+  if (node === undefined) throw new Error('a cluster needs a machine');
+  const ctr = (...args: readonly string[]) =>
+    node.exec([CTR, '--namespace', 'k8s.io', 'images', ...args], { timeoutMs: IMPORT_MS, signal });
+  const { stdout } = await ctr('ls', '--quiet');
+  const references = stdout.split('\n').filter((line) => line.startsWith(TEST_IMAGES) && !line.includes('@'));
+  for (const reference of references)
+    await ctr('push', '--plain-http', reference.replace(UPSTREAM, address), reference);
 }
 
 async function orDispose<T>(resource: AsyncDisposable, work: () => Promise<T>): Promise<T> {
