@@ -37,6 +37,7 @@ After=boot.mount
 
 [Service]
 Type=oneshot
+LimitCORE=0
 ExecStart=/usr/lib/systemd/systemd-bless-boot --path=/boot good
 ExecStartPost=/usr/bin/systemctl stop cluster-image-confirm.path cluster-image-deadline.timer
 `,
@@ -52,6 +53,7 @@ Description=Restart, because the agent has not started with this image
 
 [Service]
 Type=oneshot
+LimitCORE=0
 ExecStart=/usr/bin/systemctl reboot
 `,
 };
