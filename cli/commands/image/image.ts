@@ -32,18 +32,22 @@ export function register(image: Command, action: ActionBinder): void {
     .addHelpText(
       'after',
       `
-Writes the image in each format, boot.efi, reference values and sbom.cdx.json (software
-bill of materials):
-  raw      disk.raw     a whole disk, for a disk, a USB stick or a virtual machine
+Writes the image in each format, boot.efi, reference values and sbom.cdx.json
+(software bill of materials):
+  raw      disk.raw     a whole disk: for a disk, USB stick or virtual machine
   qcow2    disk.qcow2   the same disk for QEMU and OpenStack
-  iso      boot.iso     a CD, for the virtual media of a server; without state partition
-  netboot  netboot.efi  one program for PXE and HTTP boot; without state partition
-The same packages, agent and provisioning file give the same bytes. The whole system is in boot.efi, which the
-firmware measures before it starts. There is no shell, and no login.
+  iso      boot.iso     a CD for the virtual media of a server; has no state
+                        partition
+  netboot  netboot.efi  one program for PXE and HTTP boot; has no state
+                        partition
+The same packages, agent and provisioning file give the same bytes. The whole
+system is in boot.efi, which the firmware measures before it starts. There is
+no shell, and no login.
 
-reference-values.json (disk), reference-values-iso.json and reference-values-netboot.json have
-the registers that follow from the image. --firmware adds the registers of the firmware:
-0 to 3, 6, 7, and 10, which depends on them.
+reference-values.json (disk), reference-values-iso.json and
+reference-values-netboot.json have the registers that follow from the image.
+--firmware adds the registers of the firmware: 0 to 3, 6, 7, and 10, which
+depends on them.
 
 Example:
   cluster image build --provisioning provisioning.json --out image`,
