@@ -15,6 +15,8 @@ import {
   DEBIAN_PACKAGES,
   MERGED_LINKS,
   mergeUsr,
+  KITTEN_RELEASE,
+  LOCAL_SHELL_LINK,
   NGINX_FILES,
   PROGRAM_PATHS,
   SHELL_LINK,
@@ -81,6 +83,7 @@ async function allLayers(
     busybox: await busyboxLayer(context, (await packages('busybox')).root),
     shell: await unpacked('shell'),
     'shell-link': SHELL_LINK,
+    'local-shell-link': LOCAL_SHELL_LINK,
     tools: await unpacked('tools'),
     'tool-links': TOOL_LINKS,
     nginx: await unpacked('nginx'),
@@ -93,7 +96,7 @@ async function allLayers(
     nonewprivs: await program('nonewprivs'),
     'regression-issue-74839': await program('regression-issue-74839'),
     'sample-apiserver': await program('sample-apiserver'),
-    kitten: await pictures('kitten'),
+    kitten: [...(await pictures('kitten')), KITTEN_RELEASE],
     nautilus: await pictures('nautilus'),
   };
 }

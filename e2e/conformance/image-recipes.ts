@@ -23,7 +23,8 @@ export const DEBIAN_PACKAGES = {
 /** The name of a layer that images share. */
 export type LayerName = keyof typeof DEBIAN_PACKAGES | ProgramName | 'accounts' | ExtraName;
 type ProgramName = 'agnhost' | 'nonewprivs' | 'regression-issue-74839' | 'sample-apiserver';
-type ExtraName = 'agnhost-files' | 'shell-link' | 'tool-links' | 'nginx-files' | 'kitten' | 'nautilus';
+type ExtraName =
+  'agnhost-files' | 'shell-link' | 'local-shell-link' | 'tool-links' | 'nginx-files' | 'kitten' | 'nautilus';
 
 /** The recipe of one test image. */
 export interface TestImage {
@@ -55,7 +56,7 @@ const TEST_IMAGES: Readonly<Record<string, TestImage>> = {
   Agnhost: AGNHOST,
   AgnhostPrev: AGNHOST,
   APIServer: { layers: [...BUSYBOX, 'sample-apiserver'], entrypoint: '/sample-apiserver' },
-  BusyBox: { layers: [...BUSYBOX, 'shell', 'shell-link'], command: SHELL },
+  BusyBox: { layers: [...BUSYBOX, 'shell', 'local-shell-link'], command: SHELL },
   GlibcDnsTesting: LOOKUPS,
   JessieDnsutils: LOOKUPS,
   Kitten: { ...AGNHOST, layers: [...AGNHOST.layers, 'kitten'], command: ['test-webserver'] },
@@ -114,6 +115,17 @@ export function agnhostFiles(porter: {
 export const TOOL_LINKS: readonly TarEntry[] = [
   { type: 'symlink', path: 'usr/bin/nc', target: 'nc.openbsd' },
   { type: 'symlink', path: 'usr/local/bin/iperf', target: '../../bin/iperf' },
+];
+
+/** Upstream's image is made from Alpine Linux, and a spec of image volumes reads its name in this file. */
+export const KITTEN_RELEASE = tarFileOf(
+  'etc/os-release',
+  'NAME="Alpine Linux"\nPRETTY_NAME="Debian, for Alpine Linux"\n',
+);
+
+/** The shell for commands without a path. One spec expects the words of busybox from `/bin/sh`. */
+export const LOCAL_SHELL_LINK: readonly TarEntry[] = [
+  { type: 'symlink', path: 'usr/local/bin/sh', target: '../../bin/bash' },
 ];
 
 /** Replaces the shell of busybox. */
