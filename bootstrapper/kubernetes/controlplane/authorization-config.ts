@@ -3,7 +3,10 @@ import type { FilePort } from '../../../internal/file/index.ts';
 import { KUBERNETES_GROUPS, type RecordedPerson } from '../../../internal/role/index.ts';
 import { PATHS, type EtcdClientFiles } from '../settings.ts';
 
-const KUBECONFIG = `${dirname(PATHS.authorization)}/membership.json`;
+const DIRECTORY = dirname(PATHS.authorization);
+const KUBECONFIG = `${DIRECTORY}/membership.json`;
+/** The configuration without a list of people. It can replace the other file on a full disk, because a rename needs no space. */
+const WITHOUT_PERSONS = `${DIRECTORY}/without-persons.json`;
 /**
  * How long an API server caches a webhook decision. A removed kubelet or operator is refused after this time at the
  * latest.
@@ -55,14 +58,23 @@ export interface AuthorizationOptions {
  * authorizers of Kubernetes. The API server reads a changed file at once. If the webhook does not answer, the API server
  * denies kubelets and operators. Otherwise a removed kubelet or operator could regain access by overloading the join service. Owners are
  * not denied then, because an owner must be able to repair a cluster in which no join service responds.
+ * If a write fails, the configuration has no list of people afterwards: nobody stays in it because the disk is full.
  */
 export async function writeAuthorizationConfig(
   files: FilePort,
   options: AuthorizationOptions,
 ): Promise<void> {
-  await files.makeDirectory(dirname(KUBECONFIG));
-  await writeChanged(files, KUBECONFIG, text(membershipKubeconfig(options)));
-  await writeChanged(files, PATHS.authorization, text(authorizationConfiguration(options.persons)));
+  await files.makeDirectory(DIRECTORY);
+  const { persons } = options;
+  try {
+    await writeChanged(files, KUBECONFIG, text(membershipKubeconfig(options)));
+    if (persons.length > 0) await writeChanged(files, WITHOUT_PERSONS, text(authorizationConfiguration([])));
+    await writeChanged(files, PATHS.authorization, text(authorizationConfiguration(persons)));
+  } catch (error) {
+    // It does not exist while the configuration has no list.
+    await files.rename(WITHOUT_PERSONS, PATHS.authorization).catch(() => undefined);
+    throw error;
+  }
 }
 
 async function writeChanged(files: FilePort, path: string, content: string): Promise<void> {
