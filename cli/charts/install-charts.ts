@@ -1,4 +1,5 @@
 import { NETWORK_CHART } from '../../internal/config/index.ts';
+import { plainHost } from '../../internal/endpoint/index.ts';
 import {
   KubeClient,
   listReleases,
@@ -57,7 +58,7 @@ export async function installCharts(
     binary: await helmBinary(sources, context.paths.cache),
     commands: ports.commands,
     kubeconfig: layout.kubeconfig,
-    env: helmEnvironment(env, options.proxy, new URL(access.server).hostname.replace(/^\[|\]$/g, '')),
+    env: helmEnvironment(env, options.proxy, plainHost(new URL(access.server).hostname)),
   });
   using client = new KubeClient(access, ports);
   await refuseOtherBackend(client, plan, signal);

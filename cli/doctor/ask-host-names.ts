@@ -2,7 +2,7 @@ import { lookup } from 'node:dns/promises';
 import { isIP } from 'node:net';
 import { mapConcurrently, withTimeout } from '../../internal/cleanup/index.ts';
 import type { ClusterFacts } from '../../internal/doctor/index.ts';
-import { hostOf } from '../../internal/endpoint/index.ts';
+import { hostOf, plainHost } from '../../internal/endpoint/index.ts';
 import { printable } from '../../internal/printable/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { readPart } from '../cluster/index.ts';
@@ -32,5 +32,5 @@ export function askHostNames(
 /** The host of a URL or of "HOST:PORT"; empty if it has none. An IPv6 address is without its brackets. */
 export function hostFrom(address: string): string {
   const host = URL.parse(address)?.hostname ?? '';
-  return (host === '' ? hostOf(address) : host).replace(/^\[|\]$/g, '');
+  return plainHost(host === '' ? hostOf(address) : host);
 }

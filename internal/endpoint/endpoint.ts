@@ -27,6 +27,11 @@ export function urlHost(host: string): string {
   return host.includes(':') ? `[${host}]` : host;
 }
 
+/** The reverse of `urlHost`: removes the brackets that `URL.hostname` has around an IPv6 address. */
+export function plainHost(host: string): string {
+  return host.replace(/^\[|\]$/g, '');
+}
+
 /** "HOST:PORT", IPv6 in brackets: the form that gRPC, URLs and Kubernetes take. */
 export function formatEndpoint(host: string, port: number): string {
   return `${urlHost(host)}:${port}`;
@@ -35,7 +40,7 @@ export function formatEndpoint(host: string, port: number): string {
 /** Splits the output of `formatEndpoint`: "[2001:db8::1]:2379" gives host "2001:db8::1" and port 2379. */
 export function splitEndpoint(endpoint: string): HostPort {
   const colon = endpoint.lastIndexOf(':');
-  return { host: endpoint.slice(0, colon).replace(/^\[|\]$/g, ''), port: Number(endpoint.slice(colon + 1)) };
+  return { host: plainHost(endpoint.slice(0, colon)), port: Number(endpoint.slice(colon + 1)) };
 }
 
 /** The host of "HOST:PORT". An IPv6 address is returned without brackets, as certificates contain it. */

@@ -6,6 +6,7 @@ export {
   isHost,
   parseEndpoint,
   splitEndpoint,
+  plainHost,
   urlHost,
   type HostPort,
 } from './endpoint.ts';

@@ -1,4 +1,5 @@
 import { formatDuration } from '../../clock/index.ts';
+import { plainHost } from '../../endpoint/index.ts';
 import { failed, warned, type Observation } from '../../preflight/index.ts';
 import { formatBytes } from '../../printable/index.ts';
 import type { ClusterFacts, FileSystemFacts, LocalFacts } from '../cluster-facts.ts';
@@ -65,7 +66,7 @@ export const balancer: Observe = ({ metrics, records }) => {
         const [host = ''] = server.split(/:\d+$/);
         // The finding names the node of the API server, not the node of the balancer. Then diagnose() can attribute it
         // to a failure of the API server.
-        const target = addresses.get(host.replace(/^\[|\]$/g, ''));
+        const target = addresses.get(plainHost(host));
         const cause = `the balancer of ${node} sees the API server ${server} as ${verdict}`;
         const seen = { subject: `${node} to ${target ?? server}`, figure: verdict, threshold };
         return { ...seen, ...(target !== undefined && { node: target }), problem: warned(cause) };
