@@ -1,16 +1,13 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { createPrivateKey } from 'node:crypto';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { ExecaRunner } from '../../internal/exec/index.ts';
-import { generateKeyPem } from '../../internal/pki/index.ts';
 import { programOfBundle, TestApiServer, TestEtcd, untilServing } from '../../internal/testing/index.ts';
 import { Helm } from './helm.ts';
 
 const CHART = join(import.meta.dirname, 'flannel');
 const SOURCE = { kind: 'path', path: CHART } as const;
-const ADMIN = 'admin-of-the-test';
 const NAMESPACE = 'kube-flannel';
 const KEY = 'flannel.alpha.coreos.com/backend-data';
 /** The API server needs moments until it enforces a new policy. */
@@ -21,6 +18,8 @@ const { signal } = new AbortController();
 let directory: string;
 let etcd: TestEtcd;
 let api: TestApiServer;
+/** The token of the administrator. */
+let admin: string;
 
 beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), 'cluster-flannel-'));
@@ -28,32 +27,13 @@ beforeAll(async () => {
   const member = await etcd.startMember('one');
   await untilServing(await etcd.connect('root', member.endpoint));
   api = await TestApiServer.create(directory, etcd, member.endpoint);
-  const at = (name: string): string => join(directory, name);
-  const key = createPrivateKey(generateKeyPem().reveal()).export({ type: 'sec1', format: 'pem' }).toString();
-  await writeFile(at('sa.key'), key, { mode: 0o600 });
-  await writeFile(at('tokens.csv'), `${ADMIN},admin,1,system:masters\n`, { mode: 0o600 });
-  await api.start([
-    ...['--authorization-mode=RBAC', `--token-auth-file=${at('tokens.csv')}`],
-    '--service-account-issuer=https://kubernetes.default.svc.cluster.local',
-    ...[`--service-account-key-file=${at('sa.key')}`, `--service-account-signing-key-file=${at('sa.key')}`],
-  ]);
-  const access = {
-    ...{ apiVersion: 'v1', kind: 'Config', 'current-context': 'test' },
-    clusters: [
-      {
-        name: 'test',
-        cluster: { server: `https://127.0.0.1:${api.port}`, 'insecure-skip-tls-verify': true },
-      },
-    ],
-    users: [{ name: 'admin', user: { token: ADMIN } }],
-    contexts: [{ name: 'test', context: { cluster: 'test', user: 'admin' } }],
-  };
-  await writeFile(at('kubeconfig'), JSON.stringify(access), { mode: 0o600 });
+  const access = await api.startForAdmin();
+  admin = access.token;
   const path = process.env['PATH'] ?? '';
   const helm = new Helm({
     binary: await programOfBundle('helm', directory),
     commands: new ExecaRunner({ path }),
-    kubeconfig: at('kubeconfig'),
+    kubeconfig: access.kubeconfig,
     env: { HOME: directory, PATH: path },
   });
   const chart = {
@@ -72,7 +52,7 @@ afterAll(async () => {
 
 /** Creates an object as the administrator. */
 async function create(path: string, body: object): Promise<{ readonly [name: string]: unknown }> {
-  const { status, text } = await api.ask(path, { headers: { authorization: `Bearer ${ADMIN}` }, body });
+  const { status, text } = await api.ask(path, { headers: { authorization: `Bearer ${admin}` }, body });
   if (status !== 201) throw new Error(`POST ${path}: ${text}`);
   return JSON.parse(text) as { readonly [name: string]: unknown };
 }
@@ -124,5 +104,5 @@ test('flannel publishes the public key of its own node, and of no other', async 
   });
   expect((await publish(token, 'n1')).status).toBe(200);
   expect((await publish(await tokenFor(undefined), 'n1')).status).toBe(403);
-  expect((await publish(ADMIN, 'n2')).status).toBe(200);
+  expect((await publish(admin, 'n2')).status).toBe(200);
 }, 60_000);

@@ -1,5 +1,4 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { createPrivateKey } from 'node:crypto';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -18,7 +17,6 @@ import type { PlannedChart } from './plan-charts.ts';
 
 const HOST = '127.0.0.1';
 const NAMESPACE = 'shop';
-const TOKEN = 'admin-of-the-test';
 const REVISION = 'cluster-revision';
 const { signal } = new AbortController();
 
@@ -26,6 +24,7 @@ let directory: string;
 let etcd: TestEtcd;
 let api: TestApiServer;
 let helm: Helm;
+let token: string;
 
 beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), 'cluster-helm-'));
@@ -33,21 +32,13 @@ beforeAll(async () => {
   const member = await etcd.startMember('one');
   await untilServing(await etcd.connect('root', member.endpoint));
   api = await TestApiServer.create(directory, etcd, member.endpoint);
-  const at = (name: string): string => join(directory, name);
-  const key = createPrivateKey(generateKeyPem().reveal()).export({ type: 'sec1', format: 'pem' }).toString();
-  await writeFile(at('sa.key'), key, { mode: 0o600 });
-  await writeFile(at('tokens.csv'), `${TOKEN},admin,1,system:masters\n`, { mode: 0o600 });
-  await api.start([
-    ...['--authorization-mode=RBAC', `--token-auth-file=${at('tokens.csv')}`],
-    '--service-account-issuer=https://kubernetes.default.svc.cluster.local',
-    ...[`--service-account-key-file=${at('sa.key')}`, `--service-account-signing-key-file=${at('sa.key')}`],
-  ]);
-  await writeFile(at('kubeconfig'), JSON.stringify(kubeconfig(api.port)), { mode: 0o600 });
+  const admin = await api.startForAdmin();
+  token = admin.token;
   const path = process.env['PATH'] ?? '';
   helm = new Helm({
     binary: await programOfBundle('helm', directory),
     commands: new ExecaRunner({ path }),
-    kubeconfig: at('kubeconfig'),
+    kubeconfig: admin.kubeconfig,
     env: { HOME: directory, PATH: path },
   });
 }, 150_000);
@@ -57,17 +48,6 @@ afterAll(async () => {
   await etcd[Symbol.asyncDispose]();
   await rm(directory, { recursive: true });
 }, 30_000);
-
-function kubeconfig(port: number): object {
-  return {
-    ...{ apiVersion: 'v1', kind: 'Config', 'current-context': 'test' },
-    clusters: [
-      { name: 'test', cluster: { server: `https://${HOST}:${port}`, 'insecure-skip-tls-verify': true } },
-    ],
-    users: [{ name: 'admin', user: { token: TOKEN } }],
-    contexts: [{ name: 'test', context: { cluster: 'test', user: 'admin' } }],
-  };
-}
 
 /** Writes a chart with these files below its directory. Returns the directory. */
 async function writeChart(name: string, files: Readonly<Record<string, string>>): Promise<string> {
@@ -108,7 +88,7 @@ interface KubernetesObject {
 
 /** undefined if the API server does not have it. */
 async function read(path: string): Promise<KubernetesObject | undefined> {
-  const { status, text } = await api.ask(path, { headers: { authorization: `Bearer ${TOKEN}` } });
+  const { status, text } = await api.ask(path, { headers: { authorization: `Bearer ${token}` } });
   if (status === 404) return undefined;
   expect(status).toBe(200);
   return JSON.parse(text) as KubernetesObject;

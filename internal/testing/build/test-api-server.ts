@@ -1,8 +1,10 @@
 import { spawn, type ChildProcess } from 'node:child_process';
+import { createPrivateKey } from 'node:crypto';
 import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
 import { request, type RequestOptions } from 'node:https';
 import { join } from 'node:path';
+import { generateKeyPem } from '../../pki/index.ts';
 import type { TlsIdentity } from '../../rpc/index.ts';
 import type { TestEtcd } from '../etcd/test-etcd.ts';
 import { findFreePort } from '../network/free-port.ts';
@@ -93,6 +95,32 @@ export class TestApiServer implements AsyncDisposable {
         throw new Error(`the API server is not ready: ${this.output}`);
       await new Promise((resolve) => setTimeout(resolve, POLL_MS));
     }
+  }
+
+  /**
+   * Starts the API server with RBAC, accounts and one administrator.
+   * @returns the administrator's token, and the path of a kubeconfig with it
+   */
+  async startForAdmin(): Promise<{ readonly token: string; readonly kubeconfig: string }> {
+    const at = (name: string): string => join(this.#directory, name);
+    const [token, kubeconfig] = ['admin-of-the-test', at('kubeconfig')];
+    const key = createPrivateKey(generateKeyPem().reveal()).export({ type: 'sec1', format: 'pem' });
+    await writeFile(at('sa.key'), key, { mode: 0o600 });
+    await writeFile(at('tokens.csv'), `${token},admin,1,system:masters\n`, { mode: 0o600 });
+    await this.start([
+      ...['--authorization-mode=RBAC', `--token-auth-file=${at('tokens.csv')}`],
+      '--service-account-issuer=https://kubernetes.default.svc.cluster.local',
+      ...[`--service-account-key-file=${at('sa.key')}`, `--service-account-signing-key-file=${at('sa.key')}`],
+    ]);
+    const server = `https://127.0.0.1:${this.port}`;
+    const access = {
+      ...{ apiVersion: 'v1', kind: 'Config', 'current-context': 'test' },
+      clusters: [{ name: 'test', cluster: { server, 'insecure-skip-tls-verify': true } }],
+      users: [{ name: 'admin', user: { token } }],
+      contexts: [{ name: 'test', context: { cluster: 'test', user: 'admin' } }],
+    };
+    await writeFile(kubeconfig, JSON.stringify(access), { mode: 0o600 });
+    return { token, kubeconfig };
   }
 
   /** Kills the API server, which can be started again. */
