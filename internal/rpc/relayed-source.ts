@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import type { Socket } from 'node:net';
 import { withTimeout } from '../cleanup/index.ts';
 import type { Clock } from '../clock/index.ts';
-import { plainAddress, readProxyHeader } from '../endpoint/index.ts';
+import { holderOf, plainAddress, readProxyHeader } from '../endpoint/index.ts';
 import { RpcError } from './errors.ts';
 import { relayedPathOf, sourcePathOf, type SourcePath } from './source-path.ts';
 
@@ -13,7 +13,8 @@ const FIRST_BYTES_MS = 1_000;
  * this number are counted by their own address only, without reading a header.
  */
 const MAX_READING = 256;
-const MAX_READING_PER_ADDRESS = 64;
+/** For each IPv4 address or IPv6 /64. */
+const MAX_READING_PER_HOLDER = 64;
 
 /** Where a connection comes from. */
 export interface Source {
@@ -50,9 +51,10 @@ export class RelayedSources {
   async identify(socket: Socket, signal: AbortSignal): Promise<Source> {
     const address = plainAddress(socket.remoteAddress ?? '');
     const path = sourcePathOf(address);
-    const held = this.#reading.get(address) ?? 0;
-    if (this.#total >= MAX_READING || held >= MAX_READING_PER_ADDRESS) return { path, isRead: false };
-    this.#reading.set(address, held + 1);
+    const holder = holderOf(address);
+    const held = this.#reading.get(holder) ?? 0;
+    if (this.#total >= MAX_READING || held >= MAX_READING_PER_HOLDER) return { path, isRead: false };
+    this.#reading.set(holder, held + 1);
     this.#total++;
     try {
       const { announced, isRead } = await this.takeHeader(socket, signal);
@@ -60,9 +62,9 @@ export class RelayedSources {
       return { path: relayedPathOf(address, announced), announced, isRead };
     } finally {
       this.#total--;
-      const left = (this.#reading.get(address) ?? 1) - 1;
-      if (left === 0) this.#reading.delete(address);
-      else this.#reading.set(address, left);
+      const left = (this.#reading.get(holder) ?? 1) - 1;
+      if (left === 0) this.#reading.delete(holder);
+      else this.#reading.set(holder, left);
     }
   }
 
