@@ -422,6 +422,19 @@ describe('installCharts()', () => {
     expect(helm.calls).toEqual([]);
   });
 
+  test('does not judge a chart of the operator that has the name of the pod network', async () => {
+    const { installAll } = await start('', runsWith('vxlan'));
+    const [network] = planCharts(configOf(THREE, 'networking: { backend: wireguard }\n'), { kind: 'all' });
+    if (network === undefined) throw new Error('the plan has no pod network');
+    const own = {
+      ...network,
+      source: { kind: 'path', path: './flannel' },
+      values: { backend: 'x' },
+    } as const;
+    await expect(installAll([own])).rejects.not.toMatchObject({ code: 'charts-backend-fixed' });
+    await expect(installAll([own])).rejects.not.toMatchObject({ name: 'ZodError' });
+  });
+
   test('refuses no cluster that has the backend, or has no pod network yet', async () => {
     const plan = planCharts(configOf(THREE, 'networking: { backend: wireguard }\n'), { kind: 'all' });
     for (const lists of [

@@ -8,6 +8,8 @@ import {
 import { type HostPort, splitEndpoint } from '../../internal/endpoint/index.ts';
 import { ChartError } from './errors.ts';
 
+/** The chart of the pod network in the bundle. */
+export const NETWORK_COMPONENT = 'flannel-chart';
 const NETWORK_TIMEOUT_SECONDS = 300;
 
 /** Which charts to install. */
@@ -70,7 +72,7 @@ function networkChart(config: ClusterConfig): PlannedChart {
   return {
     name: NETWORK_CHART,
     namespace: NETWORK_NAMESPACE,
-    source: { kind: 'bundle', component: 'flannel-chart' },
+    source: { kind: 'bundle', component: NETWORK_COMPONENT },
     values: { ...podRanges(config), ...backendOf(config), apiServer: apiServerOf(config) },
     needs: [],
     wait: true,

@@ -4,7 +4,7 @@ import { parseJson } from '../../internal/file/index.ts';
 import type { KubeClient } from '../../internal/kube/index.ts';
 import { printable } from '../../internal/printable/index.ts';
 import { ChartError } from './errors.ts';
-import type { PlannedChart } from './plan-charts.ts';
+import { NETWORK_COMPONENT, type PlannedChart } from './plan-charts.ts';
 
 /** The configuration of flannel, as its chart writes it. A list, because one that is missing is no error. */
 const PATH = `/api/v1/namespaces/${NETWORK_NAMESPACE}/configmaps?fieldSelector=metadata.name%3D${NETWORK_CHART}`;
@@ -26,7 +26,8 @@ export async function refuseOtherBackend(
   plan: readonly PlannedChart[],
   signal: AbortSignal,
 ): Promise<void> {
-  const chart = plan.find(({ name, namespace }) => name === NETWORK_CHART && namespace === NETWORK_NAMESPACE);
+  // A chart of the operator may have the same name. Its values mean something else.
+  const chart = plan.find(({ source }) => source.kind === 'bundle' && source.component === NETWORK_COMPONENT);
   if (chart === undefined) return;
   const wanted = valuesShape.parse(chart.values).backend.type;
   const { items } = listShape.parse(await client.getJson(PATH, signal));
