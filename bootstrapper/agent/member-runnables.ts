@@ -2,7 +2,7 @@ import { currentValue } from '../../internal/event/index.ts';
 import { familiesOf } from '../../internal/config/index.ts';
 import { describeError } from '../../internal/errors/index.ts';
 import { MINUTE_MS, readAtMostEvery } from '../../internal/clock/index.ts';
-import { interfaceAddress, readStorageProtection } from '../../internal/platform/index.ts';
+import { readStorageProtection } from '../../internal/platform/index.ts';
 import type { NodeNetwork } from '../../internal/preflight/index.ts';
 import type { Runnable } from '../../internal/supervisor/index.ts';
 import { configurationWorker } from '../configuration/index.ts';
@@ -144,7 +144,7 @@ function statusFacts(agent: Agent, hung: HungServices): StatusFacts {
         agent.podNetwork.check(signal),
       ]);
       const { serviceSubnet, networkBackend } = currentValue(reads.clusterSettings) ?? {};
-      const hasPods = hasPodNetwork(network, networkBackend, interfaceAddress);
+      const hasPods = hasPodNetwork(network, networkBackend);
       const dns = hasPods && serviceSubnet ? serviceAddressesIn(serviceSubnet, 'dns')[0] : undefined;
       return {
         services: withHung(hung.problems(), found),

@@ -1,5 +1,5 @@
 import { isIPv6 } from 'node:net';
-import { ipv6From, ipv6Groups, familyOf } from '../../internal/endpoint/index.ts';
+import { familyOf, ipv6FromHex, ipv6Hex } from '../../internal/endpoint/index.ts';
 import { readText, type FilePort } from '../../internal/file/index.ts';
 import { MINUTE_MS } from '../../internal/clock/index.ts';
 import { FullPacketProbe, type FullPacketPorts, type FullPackets } from './full-packet-probe.ts';
@@ -10,11 +10,6 @@ import { RoundTrips, type RoundTrip } from './round-trips.ts';
  * both families has both; nodes probe each other by the family of its first network.
  */
 export const POD_INTERFACES = { IPv4: 'flannel.1', IPv6: 'flannel-v6.1' } as const;
-/**
- * The interfaces of the network chart with WireGuard, by family. Each has one route for all other nodes, so no route names them, and none is
- * probed.
- */
-const ENCRYPTED_POD_INTERFACES = ['flannel-wg', 'flannel-wg-v6'];
 const ROUTES = { IPv4: '/proc/net/route', IPv6: '/proc/net/ipv6_route' } as const;
 const MAX_ROUTES_BYTES = 1024 * 1024;
 /** While every peer answers, one of them is probed in each interval. */
@@ -138,17 +133,15 @@ export class PodNetworkProbe {
 }
 
 /**
- * Whether pods of this node have the network of the network chart.
+ * Whether pods of this node have the network of the network chart, or will have it. With WireGuard no route names a peer, so none is probed,
+ * and its interface is missing while flannel does not run.
  * @param probed the result of `PodNetworkProbe.check()`
- * @param addressOf the address of this node on an interface
  */
 export function hasPodNetwork(
   probed: PodNetworkHealth | undefined,
   backend: 'wireguard' | undefined,
-  addressOf: (name: string) => string | undefined,
 ): boolean {
-  if (probed !== undefined) return true;
-  return backend === 'wireguard' && ENCRYPTED_POD_INTERFACES.some((name) => addressOf(name) !== undefined);
+  return probed !== undefined || backend === 'wireguard';
 }
 
 /** The gateways of the IPv4 routes through the interface: one for each other node. */
@@ -168,7 +161,7 @@ function ipv6GatewaysFrom(routes: string): readonly string[] {
       ([, , , , gateway = '', , , , , name]) => name === POD_INTERFACES.IPv6 && /^[\da-f]{32}$/.test(gateway),
     )
     .map(([, , , , gateway = '']) => gateway);
-  return found.filter((gateway) => /[^0]/.test(gateway)).map((hex) => ipv6From(hex.match(/.{4}/g) ?? []));
+  return found.filter((gateway) => /[^0]/.test(gateway)).map(ipv6FromHex);
 }
 
 /** The kernel prints the bytes of an address in the order of the processor: little-endian on amd64 and arm64. */
@@ -192,9 +185,7 @@ function byNumber(a: string, b: string): number {
 /** Texts of equal length, which sort like the numbers of their addresses. */
 function sortKey(address: string): string {
   return isIPv6(address)
-    ? ipv6Groups(address)
-        .map((group) => group.padStart(4, '0'))
-        .join(':')
+    ? ipv6Hex(address)
     : address
         .split('.')
         .map((byte) => byte.padStart(3, '0'))

@@ -1,5 +1,5 @@
 import { isIP } from 'node:net';
-import { familyOf, ipv6From, ipv6Groups, type IpFamily } from '../endpoint/index.ts';
+import { familyOf, ipv6FromHex, ipv6Hex, type IpFamily } from '../endpoint/index.ts';
 
 const BITS = { IPv4: 32, IPv6: 128 } as const;
 
@@ -52,13 +52,10 @@ export function isOverlapping(a: Subnet, b: Subnet): boolean {
 export function addressIn({ family, first }: Subnet, index: number): string {
   const value = first + BigInt(index);
   if (family === 'IPv4') return [24n, 16n, 8n, 0n].map((bits) => String((value >> bits) & 0xffn)).join('.');
-  const groups = Array.from({ length: 8 }, (_, at) =>
-    ((value >> BigInt(112 - at * 16)) & 0xffffn).toString(16),
-  );
-  return ipv6From(groups);
+  return ipv6FromHex(value.toString(16).padStart(32, '0'));
 }
 
 function numberOf(address: string): bigint {
   if (isIP(address) === 4) return address.split('.').reduce((sum, part) => sum * 256n + BigInt(part), 0n);
-  return ipv6Groups(address).reduce((sum, group) => sum * 65_536n + BigInt(`0x${group}`), 0n);
+  return BigInt(`0x${ipv6Hex(address)}`);
 }

@@ -15,8 +15,9 @@ export {
   familyOf,
   holderOf,
   type IpFamily,
-  ipv6From,
+  ipv6FromHex,
   ipv6Groups,
+  ipv6Hex,
   listenHost,
   plainAddress,
 } from './ip-address.ts';

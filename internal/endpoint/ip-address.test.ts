@@ -1,5 +1,13 @@
 import { describe, expect, test } from '@jest/globals';
-import { canonicalAddress, holderOf, ipv6From, ipv6Groups, listenHost, plainAddress } from './index.ts';
+import {
+  canonicalAddress,
+  holderOf,
+  ipv6FromHex,
+  ipv6Groups,
+  ipv6Hex,
+  listenHost,
+  plainAddress,
+} from './index.ts';
 
 test.each([
   { given: '192.0.2.1', want: '192.0.2.1' },
@@ -33,9 +41,9 @@ describe('the groups of an IPv6 address', () => {
     { given: '::', want: '0:0:0:0:0:0:0:0', short: '::' },
     { given: 'fd00::192.0.2.1', want: 'fd00:0:0:0:0:0:c000:201', short: 'fd00::c000:201' },
     { given: '1:2:3:4:5:6:7:8', want: '1:2:3:4:5:6:7:8', short: '1:2:3:4:5:6:7:8' },
-  ])('ipv6Groups() reads "$given", and ipv6From() writes "$short"', ({ given, want, short }) => {
+  ])('ipv6Groups() reads "$given", and ipv6FromHex() writes "$short"', ({ given, want, short }) => {
     expect(ipv6Groups(given).join(':')).toBe(want);
-    expect(ipv6From(ipv6Groups(given))).toBe(short);
+    expect(ipv6FromHex(ipv6Hex(given))).toBe(short);
   });
 });
 

@@ -38,9 +38,16 @@ export function ipv6Groups(address: string): readonly string[] {
   return [...before, ...zeros, ...after];
 }
 
-/** The IPv6 address with these eight groups, as RFC 5952 writes it. */
-export function ipv6From(groups: readonly string[]): string {
-  return shortest(groups.join(':'));
+/** The 32 hexadecimal digits of an IPv6 address without a zone. */
+export function ipv6Hex(address: string): string {
+  return ipv6Groups(address)
+    .map((group) => group.padStart(4, '0'))
+    .join('');
+}
+
+/** The IPv6 address with these 32 hexadecimal digits, as RFC 5952 writes it. */
+export function ipv6FromHex(hex: string): string {
+  return shortest((hex.match(/.{4}/g) ?? []).join(':'));
 }
 
 /**

@@ -1,5 +1,5 @@
 import { isIPv4, isIPv6 } from 'node:net';
-import { ipv6From, ipv6Groups } from './ip-address.ts';
+import { ipv6FromHex, ipv6Hex } from './ip-address.ts';
 
 /**
  * The PROXY protocol, version 2 (www.haproxy.org/download/3.0/doc/proxy-protocol.txt, section 2.2): a relay announces
@@ -30,14 +30,7 @@ export type ProxyHeader =
 export function encodeProxyHeader(clientAddress: string, clientPort: number): Uint8Array {
   if (isIPv6(clientAddress)) {
     const addresses = Buffer.alloc(36);
-    addresses.set(
-      Buffer.from(
-        ipv6Groups(clientAddress)
-          .map((group) => group.padStart(4, '0'))
-          .join(''),
-        'hex',
-      ),
-    );
+    addresses.set(Buffer.from(ipv6Hex(clientAddress), 'hex'));
     addresses.writeUInt16BE(clientPort, 32);
     return Buffer.concat([SIGNATURE, IPV6, addresses]);
   }
@@ -65,6 +58,6 @@ export function readProxyHeader(bytes: Uint8Array): ProxyHeader {
   const clientAddress =
     sizeBytes === IPV4_BYTES
       ? [...given.subarray(FIXED_BYTES, FIXED_BYTES + 4)].join('.')
-      : ipv6From(given.toString('hex', FIXED_BYTES, FIXED_BYTES + 16).match(/.{4}/g) ?? []);
+      : ipv6FromHex(given.toString('hex', FIXED_BYTES, FIXED_BYTES + 16));
   return { kind: 'header', clientAddress, sizeBytes };
 }

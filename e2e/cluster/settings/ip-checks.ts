@@ -1,4 +1,4 @@
-import { urlHost } from '../../../internal/endpoint/index.ts';
+import { ipv6Groups, urlHost } from '../../../internal/endpoint/index.ts';
 import type { Harness } from '../../machines/harness.ts';
 import { eventually } from '../harness/node-shell.ts';
 import type { StoryCluster } from '../harness/story-cluster.ts';
@@ -69,8 +69,5 @@ export async function diagnose(bench: Harness, cluster: StoryCluster): Promise<r
 
 /** As openssl prints an IPv6 address: "2001:2:0:9000:0:0:0:1". */
 export function expanded(address: string): string {
-  const [left = '', right = ''] = address.split('::');
-  const groups = [left, right].map((part) => part.split(':').filter((group) => group !== ''));
-  const zeros = Array.from({ length: 8 - groups.flat().length }, () => '0');
-  return [...(groups[0] ?? []), ...zeros, ...(groups[1] ?? [])].join(':').toUpperCase();
+  return ipv6Groups(address).join(':').toUpperCase();
 }
