@@ -104,7 +104,7 @@ const limits: readonly {
 }[] = [
   {
     document: 'docs/threat-model.md',
-    says: /Each of its ports forwards (\S+) connections, (\S+) for each\s+address, each for at most (\S+) minutes and (\S+) minute of silence/,
+    says: /Each of its ports forwards (\S+) connections, (\S+) for each\s+IPv4 address or IPv6 \/64, each for at most (\S+) minutes and (\S+) minute of silence/,
     source: 'bootstrapper/units/relay-unit.ts',
     are: [
       ['connections:', 1],

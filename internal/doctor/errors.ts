@@ -92,7 +92,7 @@ export const doctorErrors = defineErrors({
   ),
   'doctor-mtu': retryable.operator.unhealthy(
     'Small packets pass between two nodes, and full-size packets are lost: connections of pods open and then hang.',
-    'A network between the machines carries smaller packets than their interfaces send (MTU): a tunnel or a VPN, for example. Let it carry the MTU of the machines, or set the MTU of the interfaces of all machines to what it carries (`ping -M do -s SIZE` from one machine to the other finds it: SIZE + 28 bytes), then restart each node with `cluster node reboot`. The network of pods follows with 50 bytes less.',
+    'A network between the machines carries smaller packets than their interfaces send (MTU): a tunnel or a VPN, for example. Let it carry the MTU of the machines, or set the MTU of the interfaces of all machines to what it carries (`ping -M do -s SIZE` from one machine to the other finds it: SIZE + 28 bytes, by IPv6 SIZE + 48), then restart each node with `cluster node reboot`. The network of pods follows with 50 bytes less.',
   ),
   'doctor-node-latency': retryable.operator.unhealthy(
     'Packets between two nodes take long: requests between pods on them are slow.',
@@ -136,7 +136,7 @@ export const doctorErrors = defineErrors({
   ),
   'doctor-name-lookup': retryable.operator.unhealthy(
     'The DNS of the cluster does not answer a node, so pods on it cannot resolve names.',
-    'If it answers other nodes, look at kube-proxy on this node (`kubectl -n kube-system get pods -l k8s-app=kube-proxy -o wide`) and at firewalls for UDP ports 53 and 8472 (with `networking.backend: wireguard`, 51820). If it answers none, look at the pods of CoreDNS and at the ConfigMap `coredns` in `kube-system`.',
+    'If it answers other nodes, look at kube-proxy on this node (`kubectl -n kube-system get pods -l k8s-app=kube-proxy -o wide`) and at firewalls for UDP ports 53 and 8472 (with `networking.backend: wireguard`, 51820 for IPv4 and 51821 for IPv6). If it answers none, look at the pods of CoreDNS and at the ConfigMap `coredns` in `kube-system`.',
   ),
   'doctor-webhook': retryable.operator.unhealthy(
     'API servers ask a webhook before they admit an object, and no pod is ready behind its service.',
