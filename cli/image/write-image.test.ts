@@ -23,7 +23,18 @@ describe('writeImage()', () => {
     ...{ uki: Buffer.from('program'), bom: '{}\n', out: directory, work: join(directory, 'work') },
     images: formats.map((format) => ({ format, content, registers })),
   });
+  /** The same files of another image, with other registers. */
+  const otherOf = (output: ImageOutput): ImageOutput => ({
+    ...{ ...output, uki: Buffer.from('other'), bom: '[]\n' },
+    images: output.images.map(({ format }) => ({
+      format,
+      content: { sizeBytes: 4096, extents: [{ offset: 512, bytes: Buffer.from('next') }] },
+      registers: new Map([[4, Buffer.alloc(32, 5)]]),
+    })),
+  });
   const files = (): readonly string[] => readdirSync(directory).filter((name) => name !== 'work');
+  const contents = (): ReadonlyMap<string, string> =>
+    new Map(files().map((name) => [name, readFileSync(join(directory, name), 'latin1')]));
 
   test('writes files of their whole size that everybody can read, with the reference values of each', async () => {
     await writeImage(contextOf(), outputOf('raw', 'netboot'));
@@ -42,6 +53,27 @@ describe('writeImage()', () => {
     await writeImage(contextOf(), outputOf('raw'));
     expect(files()).toEqual(['boot.efi', 'disk.raw', 'notes.txt', 'reference-values.json', 'sbom.cdx.json']);
   });
+
+  test('leaves the image before as it was, if it fails while it writes', async () => {
+    const output = outputOf('raw', 'netboot');
+    await writeImage(contextOf(), output);
+    const before = contents();
+    mkdirSync(join(output.work, 'netboot.efi'));
+    await expect(writeImage(contextOf(), otherOf(output))).rejects.toThrow('netboot.efi');
+    expect(contents()).toEqual(before);
+  });
+
+  test.each(['netboot.efi', 'boot.efi', 'sbom.cdx.json'])(
+    'leaves no reference values, if it fails before all other files are in place: %s',
+    async (name) => {
+      const output = outputOf('raw', 'netboot');
+      await writeImage(contextOf(), output);
+      rmSync(join(directory, name));
+      mkdirSync(join(directory, name));
+      await expect(writeImage(contextOf(), otherOf(output))).rejects.toThrow(name);
+      expect(files().filter((each) => each.startsWith('reference-values'))).toEqual([]);
+    },
+  );
 });
 
 function contextOf(): CommandContext {

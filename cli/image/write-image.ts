@@ -21,25 +21,30 @@ export interface ImageOutput {
 }
 
 /**
- * Writes the files of an image. Each file gets its name when it is complete. Files of formats that this build does not have are deleted,
- * because they would not belong to the image.
+ * Writes the files of an image: first all of them into `work`. Then the reference values of the image before are deleted, and those of
+ * this one get their names last. A failure therefore never leaves reference values of one image beside files of another. Files of formats
+ * that this build does not have are deleted.
  */
 export async function writeImage(context: CommandContext, output: ImageOutput): Promise<void> {
   const { files } = context.ports;
   const { uki, images, bom, out, work } = output;
-  const written = new Set<string>();
+  const values = new Map<string, string>();
   for (const { format, content, registers } of images) {
     const { file, referenceValues } = FORMAT_FILES[format];
     await writeSparse(context, join(work, file), content);
-    await new DiskStreams().publish(join(work, file), join(out, file), PUBLIC);
-    const values = `${JSON.stringify({ registers: registersByName(registers) }, undefined, 2)}\n`;
-    await files.writeAtomic(join(out, referenceValues), values, { mode: PUBLIC });
-    written.add(file).add(referenceValues);
+    const text = `${JSON.stringify({ registers: registersByName(registers) }, undefined, 2)}\n`;
+    values.set(referenceValues, text);
   }
-  await files.writeAtomic(join(out, 'boot.efi'), uki, { mode: PUBLIC });
-  await files.writeAtomic(join(out, 'sbom.cdx.json'), bom, { mode: PUBLIC });
-  for (const name of Object.values(FORMAT_FILES).flatMap((each) => [each.file, each.referenceValues]))
-    if (!written.has(name)) await files.remove(join(out, name));
+  const others = new Map<string, Uint8Array | string>([['boot.efi', uki], ['sbom.cdx.json', bom], ...values]);
+  for (const [name, content] of others) await files.writeAtomic(join(work, name), content, { mode: PUBLIC });
+
+  const written = images.map(({ format }) => FORMAT_FILES[format].file);
+  for (const { file, referenceValues } of Object.values(FORMAT_FILES)) {
+    await files.remove(join(out, referenceValues));
+    if (!written.includes(file)) await files.remove(join(out, file));
+  }
+  for (const name of [...written, ...others.keys()])
+    await new DiskStreams().publish(join(work, name), join(out, name), PUBLIC);
 }
 
 /** Prints which files were written. */
