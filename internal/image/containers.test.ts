@@ -45,6 +45,12 @@ describe('createQcow2()', () => {
     expect(bytes.toString('latin1', data, data + 3)).toBe('far');
   });
 
+  test('refuses a disk that is too large for the format', () => {
+    expect(() => createQcow2({ sizeBytes: 2 ** 71, extents: [] })).toThrow(
+      expect.objectContaining({ code: 'image-option', message: expect.stringContaining('--state-size') }),
+    );
+  });
+
   test('counts each cluster of the file once', () => {
     const bytes = wholeOf(createQcow2(disk));
     const counts = bytes.subarray(2 * CLUSTER, 3 * CLUSTER);

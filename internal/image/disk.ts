@@ -28,16 +28,19 @@ export interface DiskImage extends SparseFile {
 /**
  * Lays out a disk with a boot partition for the files, and an empty partition `cluster-state`. The partition table depends on the size
  * alone: an upgrade writes another image to the boot partition, and does not change the table.
- * @throws ImageError `image-too-large`
+ * @throws ImageError `image-too-large`, `image-option`
  */
 export function createDisk(files: readonly FatFile[], stateBytes: number): DiskImage {
   if (stateBytes < MIN_STATE_BYTES || !Number.isSafeInteger(stateBytes))
-    throw new ImageError('image-too-large', `invalid size of the state partition: ${stateBytes} bytes`);
+    throw new ImageError(
+      'image-option',
+      `--state-size: ${stateBytes} bytes are not a whole number of at least ${MIN_STATE_BYTES}`,
+    );
   const bytes = files.reduce((sum, { content }) => sum + content.length, 0);
   if (bytes > MOST_BYTES)
     throw new ImageError(
       'image-too-large',
-      `the boot partition has no room for two images of ${bytes} bytes`,
+      `the boot partition has no room for two images of ${bytes} bytes, at most ${MOST_BYTES} each`,
     );
   const bootSectors = BOOT_BYTES / SECTOR_BYTES;
   const stateSectors = Math.ceil(stateBytes / SECTOR_BYTES / MIB_SECTORS) * MIB_SECTORS;

@@ -29,8 +29,8 @@ export const imageErrors = defineErrors({
     'Report this error with its text. The cause is in the pinned packages, not in this machine.',
   ),
   'image-too-large': fault.operator.usage(
-    'The files of the boot partition do not fit, or the disk cannot have the given size.',
-    'Give a larger `--state-size`, or a smaller provisioning file.',
+    'The files of the boot partition do not fit. Its size is fixed, with room for two images.',
+    'Build the image with a smaller agent package (`--agent`).',
   ),
   'image-option': fault.operator.usage(
     'An option of `cluster image build` has an invalid value.',

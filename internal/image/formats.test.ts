@@ -123,7 +123,9 @@ describe('createDisk()', () => {
   });
 
   test('refuses a state partition that is too small', () => {
-    expect(() => createDisk(files, MIB)).toThrow('invalid size of the state partition');
+    expect(() => createDisk(files, MIB)).toThrow(
+      expect.objectContaining({ code: 'image-option', message: expect.stringContaining('--state-size') }),
+    );
   });
 });
 

@@ -22,7 +22,7 @@ const ZEROS = Buffer.alloc(CLUSTER_BYTES);
  *  header │ table of counts │ counts │ first table │ second tables │ data
  * ```
  *
- * @throws ImageError `image-too-large`
+ * @throws ImageError `image-option`
  */
 export function createQcow2(disk: SparseFile): SparseFile {
   const data = usedClusters(disk.extents);
@@ -32,7 +32,7 @@ export function createQcow2(disk: SparseFile): SparseFile {
   const others = 2 + firstClusters + regions.length + data.length;
   let counts = 1;
   while (counts * COUNTS < others + counts) counts++;
-  if (counts > TABLE_ENTRIES) throw new ImageError('image-too-large', 'the disk is too large for qcow2');
+  if (counts > TABLE_ENTRIES) throw new ImageError('image-option', '--state-size: too large for qcow2');
 
   const firstAt = 2 + counts;
   const secondAt = firstAt + firstClusters;
