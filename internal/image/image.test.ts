@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
 import type { CpioEntry } from './cpio.ts';
 import { imageFiles } from './image-files.ts';
@@ -82,7 +84,7 @@ describe('imageFiles()', () => {
     expect(textOf('usr/lib/sysusers.d/cluster-image.conf')).toContain('u cluster-etcd-state 801 - ');
   });
 
-  test('confirms an image whose tries are counted, once the agent has opened its disk, and restarts otherwise', () => {
+  test('confirms an image whose tries are counted, once the agent listens, and restarts otherwise', () => {
     const conditionOf = (unit: string): string | undefined =>
       /^ConditionPathExists=(.+)$/m.exec(textOf(`usr/lib/systemd/system/${unit}`))?.[1];
     const counted = '/sys/firmware/efi/efivars/LoaderBootCountPath-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f';
@@ -96,6 +98,15 @@ describe('imageFiles()', () => {
       'cluster-image-confirm.path',
       'cluster-image-deadline.timer',
     ]);
+  });
+
+  test('restarts no machine while systemd still waits for its agent', () => {
+    const minutesOf = (text: string, setting: string): number =>
+      Number(new RegExp(`^${setting}=(\\d+)min$`, 'm').exec(text)?.[1]);
+    const agent = readFileSync(join(import.meta.dirname, '../../.ci/package/bootstrapper.service'), 'utf8');
+    const deadline = textOf('usr/lib/systemd/system/cluster-image-deadline.timer');
+    // The agent starts when the network is online, some minutes after the kernel at most.
+    expect(minutesOf(deadline, 'OnBootSec')).toBeGreaterThan(minutesOf(agent, 'TimeoutStartSec') + 5);
   });
 
   test('has the file of host names that containers get a copy of', () => {

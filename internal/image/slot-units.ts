@@ -5,10 +5,13 @@ import type { CpioEntry } from './cpio.ts';
  * has confirmed an image, nothing counts.
  */
 const COUNTED = '/sys/firmware/efi/efivars/LoaderBootCountPath-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f';
-/** The agent listens there as soon as its state disk is open. */
+/** The agent listens there once its state disk is open, and an ordered reset or recovery is done. */
 const AGENT_SOCKET = '/run/cluster/agent.sock';
-/** Longer than a slow start. After that time the machine restarts, which costs the image one of its tries. */
-const DEADLINE = '20min';
+/**
+ * Longer than systemd waits for the agent (`TimeoutStartSec` of bootstrapper.service). After that time the machine restarts, which costs
+ * the image one of its tries.
+ */
+const DEADLINE = '45min';
 
 const UNITS: Readonly<Record<string, string>> = {
   'boot.mount': `[Unit]
@@ -62,11 +65,11 @@ ExecStart=/usr/bin/systemctl reboot
 export const SLOT_UNITS: readonly string[] = ['cluster-image-confirm.path', 'cluster-image-deadline.timer'];
 
 /**
- * The units that confirm an image once the agent runs, and restart a machine on which it does not:
+ * The units that confirm an image once the agent listens, and restart a machine on which it does not:
  *
  * ```
  *  agent.sock exists ─▶ cluster-image-confirm ─▶ rename cluster-2+2-1.efi to cluster-2.efi
- *  20 minutes ────────▶ cluster-image-deadline ─▶ restart ─▶ systemd-boot: one try less, or the other image
+ *  45 minutes ────────▶ cluster-image-deadline ─▶ restart ─▶ systemd-boot: one try less, or the other image
  * ```
  */
 export function slotUnits(): readonly CpioEntry[] {
