@@ -16,7 +16,7 @@ export interface ImageOutput {
   readonly bom: string;
   /** The directory that gets them. */
   readonly out: string;
-  /** A directory for incomplete files. */
+  /** A directory for files before they get their names. It is on the file system of `out`, because a rename cannot leave one. */
   readonly work: string;
 }
 
