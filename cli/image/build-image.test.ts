@@ -183,8 +183,10 @@ test('runImageBuild() deletes the files that an interrupted run left, and its ow
   writeFileSync(provisioning, JSON.stringify(PROVISIONING));
   const [out, agent] = [join(directory, 'out'), join(directory, 'agent.deb')];
   writeFileSync(agent, '');
-  mkdirSync(join(out, 'work/old'), { recursive: true });
+  mkdirSync(join(out, '.cluster-image-build/old'), { recursive: true });
+  mkdirSync(join(out, 'work/of-the-user'), { recursive: true });
   const options = { provisioning, out, agent, packages: undefined, firmware: undefined, ...DISK };
   await expect(runImageBuild(contextOf(), options)).rejects.toMatchObject({ code: 'image-package-missing' });
-  expect(readdirSync(join(out))).toEqual([]);
+  expect(readdirSync(out)).toEqual(['work']);
+  expect(readdirSync(join(out, 'work'))).toEqual(['of-the-user']);
 });

@@ -53,6 +53,9 @@ const AGENT_BOM = `usr/share/doc/${AGENT}/sbom.cdx.json`;
 const COMPRESSION_LEVEL = 9;
 const MIB = 2 ** 20;
 
+/** A directory below the output. Nobody else has one with this name, since it is removed. */
+const WORK = '.cluster-image-build';
+
 /**
  * `cluster image build`: writes an image in each format, the EFI program in it, and the reference values of both. Changes nothing but the
  * directory `out` and the cache. The same arguments give the same bytes. @throws ImageError
@@ -69,7 +72,7 @@ export async function runImageBuild(context: CommandContext, options: ImageBuild
   });
   await requireAgent(context, agent);
   await ports.files.makeDirectory(out, 0o755);
-  const work = join(out, 'work');
+  const work = join(out, WORK);
   await ports.files.remove(work); // files of an interrupted run
   try {
     const packages = await host.step('image-packages', 'Fetching packages', () =>
