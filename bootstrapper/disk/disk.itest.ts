@@ -2,12 +2,16 @@ import { createHash, sign } from 'node:crypto';
 import { mkdtemp, open, rm, truncate, writeFile, copyFile, mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
-import { decryptAge, parseRecipient, parseRecoveryKey } from '../../internal/backup/index.ts';
+import {
+  decryptAge,
+  parseRecipient,
+  parseRecoveryKey,
+  recoveryKeyOfOwner,
+} from '../../internal/backup/index.ts';
 import { ExecaRunner } from '../../internal/exec/index.ts';
 import { canonicalJson, generateEd25519Key } from '../../internal/crypto/index.ts';
 import { DiskFiles, DiskStreams } from '../../internal/file/index.ts';
 import { parseLuksHeader } from '../../internal/luks/index.ts';
-import { createLogger } from '../../internal/logging/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
 import {
   answerConsoleChallenge,
@@ -25,7 +29,12 @@ import {
   type DiskShares,
   type RecordContent,
 } from '../../internal/statedisk/index.ts';
-import { createSwtpmFactory, type Swtpm, type SwtpmFactory } from '../../internal/testing/index.ts';
+import {
+  createMemoryLogger,
+  createSwtpmFactory,
+  type Swtpm,
+  type SwtpmFactory,
+} from '../../internal/testing/index.ts';
 import { extendPcr, type Tpm } from '../../internal/tpm/index.ts';
 import { Cryptsetup } from './cryptsetup.ts';
 import { unsealShare } from './disk-seals.ts';
@@ -47,13 +56,15 @@ const OWNER = {
   recipient: 'age1eqsckkca230dt2w5h68h3gnqqrevhygq5fljj85z3m4cz9lmd46sxk3ed0',
   key: new Secret('AGE-SECRET-KEY-1AXVUFX45FPC6U2QPR63FR0F0ZVW20HXJXVLVRU78VQ3E23P2SKTSAVQ65R'),
 };
+/** A recipient whose private key no test has. */
+const NEW_RECIPIENT = recoveryKeyOfOwner(generateEd25519Key()).recipient;
 const DISK_BYTES = 64 * 2 ** 20;
 const REAL = {
   commands: new ExecaRunner({ path: '/usr/sbin:/usr/bin:/sbin:/bin' }),
   files: new DiskFiles(),
   streams: new DiskStreams(),
 };
-const log = createLogger({ path: 'disk', nowMs: () => 0, sink: () => undefined });
+const { log, records } = createMemoryLogger('disk');
 
 let factory: SwtpmFactory;
 let others: SwtpmFactory;
@@ -71,6 +82,7 @@ afterAll(async () => {
 });
 beforeEach(async () => {
   kernel = new FakeKernel(REAL);
+  records.length = 0;
   await writeFile(at('disk'), '');
   await truncate(at('disk'), 0);
   await truncate(at('disk'), DISK_BYTES);
@@ -348,11 +360,55 @@ describe('a code at the console', () => {
     }, others);
   });
 
-  test('can be typed after a recovery over the network, also if an earlier release has formatted the disk', async () => {
+  /** Why the disk has nothing for the console any more. */
+  const consoleWarnings = (): unknown[] =>
+    records
+      .filter(({ message }) => message === 'no later recovery of the state disk at the console')
+      .map(({ fields }) => fields['reason']);
+  /** A recovery after which the registers are again those of the machine. */
+  const recover = async (ports: DiskPorts, of: DiskSettings): Promise<RecordContent> => {
+    kernel.reboot();
+    const recoveryKey = await recoveryKeyOf(await currentRecord());
+    await recoverStateDisk(ports, of, { recoveryKey, signal });
+    kernel.reboot();
+    expect(await openStateDisk(ports, of, signal)).toBe('opened');
+    return currentRecord();
+  };
+
+  test('can be typed after a recovery over the network', async () => {
+    const both = { ...settings(), recipients: [NEW_RECIPIENT, OWNER.recipient] as const };
+    const turned = { ...both, recipients: [OWNER.recipient, NEW_RECIPIENT] as const };
+    await withMachine(async (ports) => {
+      await openStateDisk(ports, both, signal);
+      await recover(ports, turned);
+      kernel.reboot();
+      const { challenge, answer } = await challengeOf(ports);
+      expect(challenge.open(answer)).toBeDefined();
+    });
+  });
+
+  test.each([
+    ['names another recipient', [NEW_RECIPIENT]],
+    ['names one more recipient', [OWNER.recipient, NEW_RECIPIENT]],
+  ] as const)('is for nobody after a recovery with a provisioning file that %s', async (_, recipients) => {
+    await withMachine(async (ports) => {
+      await openStateDisk(ports, settings(), signal);
+      const before = await currentRecord();
+      const after = await recover(ports, { ...settings(), recipients: [...recipients] });
+      expect(after.consoleRecovery).toBeUndefined();
+      expect(after.recovery).toEqual(before.recovery);
+      expect(consoleWarnings()).toEqual([
+        'the recovery recipients of the provisioning file are not those of the formatting',
+      ]);
+      expect((await recover(ports, settings())).consoleRecovery?.wrapped).toHaveLength(1);
+    });
+  });
+
+  test('is for nobody if an earlier release has formatted the disk, also after a recovery', async () => {
     await withMachine(async (ports) => {
       await openStateDisk(ports, settings(), signal);
       const { slot, record } = await currentState();
-      const content = { ...record.content, consoleRecovery: undefined };
+      const content = { ...record.content, consoleRecovery: undefined, recipientsMac: undefined };
       const node = await unsealShare(ports, settings(), { which: 'node', content }, signal);
       const earlier = encodeReady(record.sequence, content, recordKey(node, content.uuid));
       await REAL.streams.writeAt(at('disk'), slot * SLOT_BYTES, earlier);
@@ -360,10 +416,10 @@ describe('a code at the console', () => {
       expect(await openStateDisk(ports, settings(), signal)).toBe('opened');
       kernel.reboot();
       expect((await readLockedDisk(ports, settings(), signal)).consoleRecovery).toBeUndefined();
-      await recoverStateDisk(ports, settings(), { recoveryKey: await recoveryKeyOf(content), signal });
-      kernel.reboot();
-      const { challenge, answer } = await challengeOf(ports);
-      expect(challenge.open(answer)).toBeDefined();
+      const after = await recover(ports, settings());
+      expect(after.consoleRecovery).toBeUndefined();
+      expect(after.recovery).toEqual(content.recovery);
+      expect(consoleWarnings()).toEqual(['an earlier release has formatted it']);
     });
   });
 });

@@ -1,12 +1,10 @@
 import { randomUUID } from 'node:crypto';
-import { encryptAge, parseRecipient } from '../../internal/backup/index.ts';
 import type { Secret } from '../../internal/secret/index.ts';
 import {
   isAheadOfCounter,
   recordKey,
   slotKey,
   StateDiskError,
-  wrapForConsole,
   type ConsoleRecovery,
 } from '../../internal/statedisk/index.ts';
 import { diskCounter } from './disk-counter.ts';
@@ -23,6 +21,7 @@ import type { DiskPorts, DiskSettings } from './disk-settings.ts';
 import { checkHeader, commit, openDisk, requireReady, type OpenDisk, type Ready } from './disk-state.ts';
 import { DiskError } from './errors.ts';
 import { createFileSystem, mappingOf, mountDisk, refuseUsedDirectories, unmountDisk } from './mount-disk.ts';
+import { createOwnerParts, renewOwnerParts } from './owner-parts.ts';
 import { sealForApprovals } from './seal-for-approvals.ts';
 
 /** Slots of the LUKS header. */
@@ -67,7 +66,7 @@ export interface LockedDisk {
   readonly uuid: string;
   /** The recovery key, encrypted to the owners (age). */
   readonly recovery: Uint8Array;
-  /** The same key for the console; undefined on a disk of an earlier release. */
+  /** The same key for the console; undefined on a disk of an earlier release, and after a recovery with other recipients. */
   readonly consoleRecovery: ConsoleRecovery | undefined;
   readonly registers: readonly SealedRegister[];
 }
@@ -114,15 +113,15 @@ export async function recoverStateDisk(
       throw new DiskError('disk-recovery-refused', 'opening the state disk with the recovery key', { cause });
     });
     const shares = createShares();
-    const { uuid, recovery } = content;
+    const { uuid } = content;
     await cryptsetup.removeSlot(OPENS.shares, recoveryKey);
     await cryptsetup.addSlot(OPENS.shares, { key: slotKey(shares, uuid), opensWith: recoveryKey });
     await ports.tpm.use(signal, (connection) => diskCounter.start(connection, signal));
     // Approvals for the software before the recovery end with the increment of their counter.
     const seals = await sealShares(ports, settings, { shares, uuid, generation: 'next' }, signal);
     const header = await cryptsetup.readHeader();
-    const consoleRecovery = wrapForOwners(recoveryKey, { uuid, settings });
-    const next = { uuid, recovery, consoleRecovery, ...seals, approval: undefined, header };
+    const parts = renewOwnerParts(content, { recoveryKey, settings, log: ports.log });
+    const next = { uuid, ...parts, ...seals, approval: undefined, header };
     checkHeader(next);
     const slot = ready.slot === 0 ? 1 : 0;
     await commit(ports, { slots, slot, content: next, key: recordKey(shares.node, uuid) }, signal);
@@ -181,10 +180,9 @@ async function format(
     await cryptsetup.format(uuid, key);
     await cryptsetup.addSlot(OPENS.recovery, { key: recoveryKey, opensWith: key });
     const header = await cryptsetup.readHeader();
-    const recovery = await encryptToOwners(recoveryKey, settings.recipients);
+    const parts = await createOwnerParts(recoveryKey, { uuid, settings });
     const seals = await sealShares(ports, settings, { shares, uuid, generation: 'current' }, signal);
-    const consoleRecovery = wrapForOwners(recoveryKey, { uuid, settings });
-    const content = { uuid, recovery, consoleRecovery, ...seals, approval: undefined, header };
+    const content = { uuid, ...parts, ...seals, approval: undefined, header };
     checkHeader(content);
     await cryptsetup.open(OPENS.shares, key);
     await createFileSystem(ports, settings, signal);
@@ -203,18 +201,4 @@ async function refuseLostDisk(
   const counter = await ports.tpm.use(signal, (connection) => diskCounter.read(connection, signal));
   if (counter === undefined || (await ports.files.stat(permit)) !== undefined) return;
   throw new StateDiskError('statedisk-lost', `formatting the state disk: the TPM remembers disk ${counter}`);
-}
-
-function wrapForOwners(
-  key: Secret<Uint8Array>,
-  { uuid, settings }: { readonly uuid: string; readonly settings: DiskSettings },
-): ConsoleRecovery {
-  return wrapForConsole(key, { uuid, recipients: settings.recipients.map(parseRecipient) });
-}
-
-async function encryptToOwners(key: Secret<Uint8Array>, recipients: readonly string[]): Promise<Uint8Array> {
-  async function* plain(): AsyncGenerator<Uint8Array> {
-    yield await Promise.resolve(key.reveal());
-  }
-  return Buffer.concat(await Array.fromAsync(encryptAge(plain(), recipients)));
 }

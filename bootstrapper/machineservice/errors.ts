@@ -16,7 +16,7 @@ export const machineServiceErrors = defineErrors({
   ),
   'machineservice-code-refused': fault.operator.refused(
     'The code does not open the state disk of this machine. Nothing was changed.',
-    'Press Enter to see the challenge, and run `cluster recover disk NODE --console` with it again. A code is only for the challenge of this boot and this disk, and only of an owner whose recovery key is in the provisioning file and who could recover the disk when it was formatted or recovered last.',
+    'Press Enter to see the challenge, and run `cluster recover disk NODE --console` with it again. A code is only for the challenge of this boot and this disk, and only of an owner whose recovery key is in the provisioning file and was there when the disk was formatted.',
   ),
   'machineservice-is-member': fault.operator.precondition(
     'This machine already belongs to a cluster, or is creating one, and cannot join another one.',

@@ -4,6 +4,7 @@ import { LAYOUT } from '../luks/index.ts';
 import type { Secret } from '../secret/index.ts';
 import { DISK_KEY_BYTES, WRAPPED_BYTES, type ConsoleRecovery } from './console-recovery.ts';
 import { StateDiskError } from './errors.ts';
+import { RECIPIENTS_MAC_BYTES } from './recipients-mac.ts';
 
 /**
  * The length of each of the two slots for records. The slots are at the beginning of the disk, and fill it up to its
@@ -29,6 +30,7 @@ const metaSchema = z.strictObject({
   console: z
     .strictObject({ diskKey: base64Of(DISK_KEY_BYTES), wrapped: z.array(base64Of(WRAPPED_BYTES)).min(1) })
     .optional(),
+  recipientsMac: base64Of(RECIPIENTS_MAC_BYTES).optional(),
   approval: base64.optional(),
   registers: z.record(z.string().regex(/^(?:[0-9]|1[0-9]|2[0-3])$/), z.string().regex(/^[0-9a-f]{64}$/)),
 });
@@ -42,8 +44,10 @@ export interface RecordContent {
   readonly clusterShare: Uint8Array;
   /** The recovery key, encrypted to the owners' recipients (age). */
   readonly recovery: Uint8Array;
-  /** How an owner recovers the disk at the console; undefined on a disk of an earlier release. */
+  /** How an owner recovers the disk at the console; undefined on a disk of an earlier release, and after a recovery with other recipients. */
   readonly consoleRecovery: ConsoleRecovery | undefined;
+  /** MAC over the recipients of the formatting (`macOfRecipients()`); undefined on a disk of an earlier release. */
+  readonly recipientsMac: Uint8Array | undefined;
   /** The newest approval of an owner (`parseApproval()`); undefined while nobody has approved other registers. */
   readonly approval: Uint8Array | undefined;
   /** The values of the PCRs when the shares were sealed. They show later which PCR changed. */
@@ -81,7 +85,7 @@ export function encodeFormatting(): Uint8Array {
  * with its key slots.
  */
 export function encodeReady(sequence: bigint, content: RecordContent, key: Secret<Uint8Array>): Uint8Array {
-  const { header, registers, approval, consoleRecovery: wrapped } = content;
+  const { header, registers, approval, recipientsMac, consoleRecovery: wrapped } = content;
   if (header.length !== LAYOUT.headerBytes)
     throw new RangeError(`a header has ${LAYOUT.headerBytes} bytes, not ${header.length}`);
   const text = (bytes: Uint8Array): string => Buffer.from(bytes).toString('base64');
@@ -94,6 +98,7 @@ export function encodeReady(sequence: bigint, content: RecordContent, key: Secre
       ...(wrapped !== undefined && {
         console: { diskKey: text(wrapped.diskKey), wrapped: wrapped.wrapped.map(text) },
       }),
+      ...(recipientsMac !== undefined && { recipientsMac: text(recipientsMac) }),
       ...(approval !== undefined && { approval: text(approval) }),
       registers: Object.fromEntries(
         [...registers].map(([pcr, value]) => [pcr, Buffer.from(value).toString('hex')]),
@@ -136,10 +141,11 @@ export function parseRecord(slot: Uint8Array): FoundRecord {
 function contentOf(body: Buffer, metaBytes: number): RecordContent | undefined {
   const parsed = metaSchema.safeParse(parsedJson(body.toString('utf8', 0, metaBytes)));
   if (!parsed.success) return undefined;
-  const { registers, approval, console: consoleRecovery, ...rest } = parsed.data;
+  const { registers, approval, recipientsMac, console: consoleRecovery, ...rest } = parsed.data;
   return {
     ...rest,
     consoleRecovery,
+    recipientsMac,
     approval,
     registers: new Map(
       Object.entries(registers).map(([pcr, value]) => [

@@ -26,6 +26,7 @@ const CONTENT: RecordContent = {
   clusterShare: Buffer.from('sealed cluster share'),
   recovery: Buffer.from('age-encryption.org/v1'),
   consoleRecovery: { diskKey: new Uint8Array(32).fill(3), wrapped: [new Uint8Array(48).fill(4)] },
+  recipientsMac: new Uint8Array(32).fill(5),
   approval: Buffer.from('{}'),
   registers: new Map([[7, new Uint8Array(32).fill(7)]]),
   // In a real header, the area of the key slots has no zeros.
@@ -93,6 +94,7 @@ describe('parseRecord()', () => {
       clusterShare: new Uint8Array(CONTENT.clusterShare),
       recovery: new Uint8Array(CONTENT.recovery),
       consoleRecovery: CONTENT.consoleRecovery,
+      recipientsMac: CONTENT.recipientsMac,
       approval: new Uint8Array(Buffer.from('{}')),
       registers: CONTENT.registers,
     });
@@ -100,8 +102,9 @@ describe('parseRecord()', () => {
   });
 
   test('takes a record of an earlier release, which has nothing for the console', () => {
-    const found = parseRecord(padded(encodeReady(5n, { ...CONTENT, consoleRecovery: undefined }, KEY)));
-    expect(found).toMatchObject({ kind: 'ready', content: { consoleRecovery: undefined } });
+    const earlier = { consoleRecovery: undefined, recipientsMac: undefined };
+    const found = parseRecord(padded(encodeReady(5n, { ...CONTENT, ...earlier }, KEY)));
+    expect(found).toMatchObject({ kind: 'ready', content: earlier });
   });
 
   test.each([
@@ -111,6 +114,13 @@ describe('parseRecord()', () => {
   ])('reports a record with %s as damaged', (_, changed) => {
     const consoleRecovery = { diskKey: new Uint8Array(32), wrapped: [new Uint8Array(48)], ...changed };
     const found = parseRecord(padded(encodeReady(5n, { ...CONTENT, consoleRecovery }, KEY)));
+    expect(found).toMatchObject({ kind: 'damaged' });
+  });
+
+  test('reports a record with a MAC of 31 bytes over its recipients as damaged', () => {
+    const found = parseRecord(
+      padded(encodeReady(5n, { ...CONTENT, recipientsMac: new Uint8Array(31) }, KEY)),
+    );
     expect(found).toMatchObject({ kind: 'damaged' });
   });
 
