@@ -7,7 +7,7 @@ export { runBackupFetch, runClusterBackupList, type BackupFetchOptions } from '.
 export { runBackupCreate, type BackupCreateOptions } from './create-backup.ts';
 export { restoreAndCompare, type DrillResult } from './drill.ts';
 export { BackupCommandError, backupErrors } from './errors.ts';
-export { readRecoveryKey } from './recovery-key.ts';
+export { readRecoveryKey, readRecoveryKeyFile } from './recovery-key.ts';
 export { runBackupDelete, runBackupList, runBackupShow } from './manage-backups.ts';
 export { runRestore, type RestoreOptions } from './restore-backup.ts';
 export { restoreWorkspace } from './workspace-part.ts';

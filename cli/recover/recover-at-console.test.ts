@@ -36,8 +36,8 @@ async function createPair(host = new RecordingHost(), recipient?: string) {
   await files.writeAtomic('/recovery.txt', `${OTHER.key}\n`);
   return {
     machine,
-    recover: (options: Partial<RecoverAtConsoleOptions> = {}) =>
-      runRecoverAtConsole(context, 'n2', { ...given, ...options }),
+    recover: (options: Partial<RecoverAtConsoleOptions> = {}, workspace = '/owner') =>
+      runRecoverAtConsole({ ...contextOf(files, workspace), host }, 'n2', { ...given, ...options }),
     /** Types what the command has shown. */
     opened: (): Uint8Array | undefined => {
       const { code = '' } = host.answered as { readonly code?: string };
@@ -61,6 +61,16 @@ describe('cluster recover disk --console', () => {
     const { machine, recover, opened } = await createPair(new RecordingHost(), OTHER.recipient);
     await recover({ challenge: machine.text, recoveryKey: '/recovery.txt' });
     expect(opened()).toEqual(KEY.reveal());
+  });
+
+  test('needs no workspace with the recovery key in a file', async () => {
+    const host = new RecordingHost();
+    const { machine, recover, opened } = await createPair(host, OTHER.recipient);
+    await recover({ challenge: machine.text, recoveryKey: '/recovery.txt' }, '/empty');
+    expect(opened()).toEqual(KEY.reveal());
+    await expect(recover({ challenge: machine.text }, '/empty')).rejects.toMatchObject({
+      code: 'workspace-missing',
+    });
   });
 
   test('asks for the challenge line by line; a typing error costs one line', async () => {

@@ -1,3 +1,4 @@
+import { recoveryKeyOfOwner, type RecoveryKey } from '../../internal/backup/index.ts';
 import {
   answerConsoleChallenge,
   decodeTyped,
@@ -6,7 +7,7 @@ import {
   type TypedBytes,
 } from '../../internal/statedisk/index.ts';
 import type { CommandContext } from '../app/command.ts';
-import { readRecoveryKey } from '../backup/index.ts';
+import { readRecoveryKeyFile } from '../backup/index.ts';
 import { layoutOf, readOwnerKey } from '../workspace/index.ts';
 import { RecoverError } from './errors.ts';
 import { confirmRecovery } from './recover-disk.ts';
@@ -48,11 +49,9 @@ export async function runRecoverAtConsole(
     );
   const question = `Make a code that opens the state disk of ${name}?`;
   await confirmRecovery(context, { name, question, yes: options.yes });
-  const { keyPem } = await readOwnerKey(context, layoutOf(context.paths.workspace));
-  const code = answerConsoleChallenge(
-    challenge,
-    (await readRecoveryKey(context, keyPem, recoveryKey)).secret,
-  )?.reveal();
+  const { secret } =
+    recoveryKey === undefined ? await keyOfOwner(context) : await readRecoveryKeyFile(context, recoveryKey);
+  const code = answerConsoleChallenge(challenge, secret)?.reveal();
   if (code === undefined) throw invalid('no machine makes such a challenge');
   host.result({ node: name, code }, () =>
     [
@@ -61,6 +60,11 @@ export async function runRecoverAtConsole(
       'It is for this challenge only: it opens no other machine, and not this one after its next start.',
     ].join('\n'),
   );
+}
+
+async function keyOfOwner(context: CommandContext): Promise<RecoveryKey> {
+  const { keyPem } = await readOwnerKey(context, layoutOf(context.paths.workspace));
+  return recoveryKeyOfOwner(keyPem);
 }
 
 function unprovedText(name: string): string {
