@@ -88,6 +88,31 @@ describe('cluster recover disk --console', () => {
     expect(host.codes.filter((code) => code === 'recover-console-line-mistyped')).toHaveLength(2);
   });
 
+  test('does not take a line without its last group; then it takes the whole line', async () => {
+    const lines: string[] = [];
+    const host = new RecordingHost({ answer: () => true, lines });
+    const { machine, recover, opened } = await createPair(host);
+    const [first = '', second = '', ...rest] = machine.text.split('\n');
+    const last = rest.at(-1) ?? '';
+    lines.push(first, second.slice(0, -6), second, ...rest.slice(0, -1), last.slice(0, -6), last);
+    await recover();
+    expect(opened()).toEqual(KEY.reveal());
+    const warned = host.records.flatMap((record) => (record.kind === 'warn' ? [record.text] : []));
+    expect(warned).toEqual([
+      '6 groups instead of 7; type this line again',
+      '4 groups instead of 5; type this line again',
+    ]);
+  });
+
+  test('takes a challenge that was pasted as one line', async () => {
+    const lines: string[] = [];
+    const host = new RecordingHost({ answer: () => true, lines });
+    const { machine, recover, opened } = await createPair(host);
+    lines.push(machine.text.replaceAll('\n', ' '));
+    await recover();
+    expect(opened()).toEqual(KEY.reveal());
+  });
+
   test('makes no code with --dry-run, and none without a confirmation', async () => {
     const refused = { code: 'recover-disk-not-confirmed' };
     for (const host of [new RecordingHost(), new RecordingHost({ answer: () => false })]) {

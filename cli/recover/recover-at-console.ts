@@ -2,6 +2,7 @@ import { recoveryKeyOfOwner, type RecoveryKey } from '../../internal/backup/inde
 import {
   answerConsoleChallenge,
   decodeTyped,
+  groupsOfLine,
   readGroups,
   typedDigits,
   type TypedBytes,
@@ -81,15 +82,25 @@ async function askChallenge({ host }: CommandContext): Promise<TypedBytes> {
   let typed = '';
   const isComplete = await host.askLines('Challenge, as the console of the machine shows it:', (line) => {
     const text = line.slice(0, MAX_LINE_CHARS).replaceAll(/[\s-]/g, '');
-    const read = readGroups(text, typed.length / GROUP_DIGITS);
-    const why =
-      read.kind === 'mistyped' ? read.why : text.length % GROUP_DIGITS === 0 ? '' : 'a digit is missing';
-    if (why === '') typed += text;
+    const why = text === '' ? undefined : whyMistyped(text, typed.length / GROUP_DIGITS);
+    if (why === undefined) typed += text;
     else host.warn('recover-console-line-mistyped', `${why}; type this line again`);
     return typed.length >= typedDigits('challenge');
   });
   if (!isComplete) throw invalid('nobody has given it');
   return decodeTyped('challenge', typed);
+}
+
+/** What is wrong with a line that begins with group `first`; undefined: nothing. Several lines may have been pasted as one. */
+function whyMistyped(text: string, first: number): string | undefined {
+  const read = readGroups(text, first);
+  if (read.kind === 'mistyped') return read.why;
+  const groups = text.length / GROUP_DIGITS;
+  if (!Number.isInteger(groups)) return 'a digit is missing';
+  let expected = 0;
+  while (expected < groups && first + expected < typedDigits('challenge') / GROUP_DIGITS)
+    expected += groupsOfLine('challenge', first + expected);
+  return expected === groups ? undefined : `${groups} groups instead of ${expected}`;
 }
 
 function bytesOf(challenge: TypedBytes): Uint8Array {

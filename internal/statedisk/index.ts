@@ -40,4 +40,4 @@ export {
 } from './disk-record.ts';
 export { StateDiskError } from './errors.ts';
 export { isMacOfRecipients, macOfRecipients } from './recipients-mac.ts';
-export { decodeTyped, readGroups, typedDigits, type TypedBytes } from './typed-text.ts';
+export { decodeTyped, groupsOfLine, readGroups, typedDigits, type TypedBytes } from './typed-text.ts';

@@ -29,6 +29,11 @@ export function typedDigits(kind: TypedKind): number {
   return groupsOf(kind) * GROUP_DIGITS;
 }
 
+/** The number of groups on the line of `encodeTyped()` that begins with group `first`, from 0. */
+export function groupsOfLine(kind: TypedKind, first: number): number {
+  return Math.min(GROUPS_PER_LINE, groupsOf(kind) - first);
+}
+
 /**
  * Encodes bytes for a person: groups of five digits, seven groups a line. The fifth digit of each group checks the group and its position;
  * bits that are left over check the whole and its kind.
