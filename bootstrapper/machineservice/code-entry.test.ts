@@ -105,11 +105,13 @@ describe('readCodes()', () => {
     const trying = Promise.withResolvers<void>();
     await withConsoles(
       () => trying.promise,
-      async ({ type, tried }) => {
+      async ({ type, tried, shown }) => {
         await type(CODE);
         await type('second');
         await type('third', '/dev/tty0');
         expect(tried).toEqual([CODE]);
+        for (const path of ['/dev/ttyS0', '/dev/tty0'])
+          expect(shown.get(path)).toBe('CHALLENGE\nnot read: a code is being tried\n');
         trying.resolve();
         await settle();
       },
@@ -129,6 +131,33 @@ describe('readCodes()', () => {
       expect(shown.get('/dev/ttyS0')).toContain(
         `machineservice-code-refused: opening the state disk with the code\n  Fix: Press Enter to see the challenge`,
       );
+      expect(shown.get('/dev/ttyS0')?.match(/Next try in .*/g)).toEqual(
+        [2, 4, 8, 16, 32, 60, 60].map((seconds) => `Next try in ${seconds} s.`),
+      );
+    });
+  });
+
+  test('answers a line that comes too early once a wait, and reads the other consoles meanwhile', async () => {
+    await withConsoles(refuse(refused), async ({ type, tried, shown, clock, logged }) => {
+      await type(CODE);
+      await clock.advance(500);
+      for (const early of ['early', '', 'early']) await type(early);
+      expect(shown.get('/dev/ttyS0')?.match(/not read.*/g)).toEqual(['not read: next try in 2 s']);
+      expect(shown.get('/dev/tty0')).toBe('CHALLENGE\n');
+      await type('other', '/dev/tty0');
+      expect(tried).toEqual([CODE, 'other']);
+      expect(shown.get('/dev/tty0')).toContain('Next try in 4 s.');
+      await clock.advance(1500);
+      await type(CODE);
+      await type('early');
+      expect(tried).toHaveLength(3);
+      expect(shown.get('/dev/ttyS0')?.match(/not read.*/g)).toEqual([
+        'not read: next try in 2 s',
+        'not read: next try in 8 s',
+      ]);
+      expect(logged()).toContain('not read');
+      expect(logged()).not.toContain('early');
+      await clock.advance(60_000);
     });
   });
 

@@ -1,5 +1,5 @@
 import type { Clock } from '../../internal/clock/index.ts';
-import { type CodedError, describeError, findCoded } from '../../internal/errors/index.ts';
+import { describeError, findCoded } from '../../internal/errors/index.ts';
 import type { CommandRunner } from '../../internal/exec/index.ts';
 import type { FilePort, KernelFilePort } from '../../internal/file/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
@@ -66,36 +66,28 @@ export async function findCodeSources(
 }
 
 /**
- * Reads codes from the sources, one line at a time, until `until` fires. What is typed while a code is tried is ignored, and each refused code makes
- * the next one wait longer. A line is neither logged nor kept. Never rejects.
+ * Reads codes from the sources until `until` fires. One code is tried at a time, and after a refused one its console waits, while the others are read. A line
+ * that comes too early is not read, which its console says once a wait. A line is neither logged nor kept. Never rejects.
  */
 export async function readCodes(options: CodeEntryOptions): Promise<void> {
-  const { sources, text } = options;
-  let refused = 0;
-  let trying: Promise<void> | undefined;
-  let prompting: Promise<void> | undefined;
-  const tryLine = async (path: string, line: string): Promise<void> => {
-    const outcome = await answer(options, { path, line: new Secret(line.trim()), refused });
-    if (outcome === 'refused') refused += 1;
-    trying = undefined; // before the prompt, which somebody may answer at once
-    if (outcome !== 'opened') prompting = show(options, path, PROMPT);
+  const shared: Shared = { trying: undefined, refused: 0 };
+  const read = async (path: string): Promise<void> => {
+    const entry = new EntryConsole(options, path, shared);
+    entry.show(options.text);
+    await Promise.allSettled([readLines(options, path, (line) => entry.take(line))]);
+    await entry.settled();
   };
-  const take = (path: string, line: string): void => {
-    trying ??= tryLine(path, line).catch(() => undefined); // `until` has fired
-  };
-  for (const path of sources.paths) await show(options, path, text);
-  await Promise.allSettled(sources.paths.map((path) => readLines(options, path, take)));
-  await Promise.all([trying, prompting]);
+  await Promise.all(options.sources.paths.map(read));
 }
 
 async function readLines(
   { commands, clock, log, until }: CodeEntryOptions,
   path: string,
-  take: (path: string, line: string) => void,
+  take: (line: string) => void,
 ): Promise<never> {
   for (;;) {
     // cat(1) gives back the console when it is killed. A read of this process would block a thread for good.
-    const onLine = (line: string, stream: string): void => void (stream === 'stdout' && take(path, line));
+    const onLine = (line: string, stream: string): void => void (stream === 'stdout' && take(line));
     await commands.run({ argv: ['cat', '--', path], onLine, signal: until }).catch((error: unknown) => {
       until.throwIfAborted();
       // The error itself has the end of what was typed.
@@ -105,48 +97,110 @@ async function readLines(
   }
 }
 
-/** Tries one line, answers on its console, and waits before the next one. */
-async function answer(
-  options: CodeEntryOptions,
-  { path, line, refused }: { readonly path: string; readonly line: Secret<string>; readonly refused: number },
-): Promise<'opened' | 'shown' | 'mistyped' | 'refused'> {
-  const { clock, log, text, until } = options;
-  if (line.reveal() === '') {
-    await show(options, path, text);
-    await clock.sleep(PAUSE_MS, until);
-    return 'shown';
+/** A time in which lines are not read. */
+interface Wait {
+  /** Monotonic; undefined: as soon as a code has been tried. */
+  readonly endsMs: number | undefined;
+}
+
+/** What all consoles share. */
+interface Shared {
+  /** Set while a code is tried, and from the right one on. */
+  trying: Wait | undefined;
+  /** Refused codes. Each one makes the next wait of every console longer, so two consoles give at most twice the tries. */
+  refused: number;
+}
+
+/** Answers the lines of one console. */
+class EntryConsole {
+  readonly #options: CodeEntryOptions;
+  readonly #path: string;
+  readonly #shared: Shared;
+  /** Set between a line and the next one. */
+  #wait: Wait | undefined;
+  /** The last wait that the console was told about. */
+  #told: Wait | undefined;
+  #answered: Promise<void> = Promise.resolve();
+  #shown: Promise<void> = Promise.resolve();
+
+  constructor(options: CodeEntryOptions, path: string, shared: Shared) {
+    this.#options = options;
+    this.#path = path;
+    this.#shared = shared;
   }
-  try {
-    await options.open(line);
-  } catch (error) {
-    until.throwIfAborted();
+
+  take(line: string): void {
+    const wait = this.#wait ?? this.#shared.trying;
+    if (wait !== undefined) this.#drop(wait);
+    else this.#answered = this.#answer(new Secret(line.trim())).catch(() => undefined); // `until` has fired
+  }
+
+  /** Shows a text after the earlier ones. A named pipe shows none. */
+  show(text: string): void {
+    const { commands, log, sources, signal } = this.#options;
+    const path = this.#path;
+    const write = async (): Promise<void> => {
+      await commands
+        .run({ argv: ['tee', '--', path], input: text, timeoutMs: COMMAND_MS, signal })
+        .catch((error: unknown) => log.debug('console not writable', { path, code: findCoded(error)?.code }));
+    };
+    if (sources.areConsoles) this.#shown = this.#shown.then(write);
+  }
+
+  /** Resolves when the last line is answered and the last text is shown. */
+  async settled(): Promise<void> {
+    await this.#answered;
+    await this.#shown;
+  }
+
+  async #answer(line: Secret<string>): Promise<void> {
+    const { text, until } = this.#options;
+    if (line.reveal() === '') return this.#pause(PAUSE_MS, text);
+    this.#shared.trying = { endsMs: undefined };
+    try {
+      await this.#options.open(line);
+    } catch (error) {
+      until.throwIfAborted();
+      this.#shared.trying = undefined;
+      await this.#refuse(error);
+      return;
+    }
+    this.show('The state disk is open. The agent of this machine starts now.\n');
+  }
+
+  async #refuse(error: unknown): Promise<void> {
     const failure = findCoded(error);
-    log.warn('code for the state disk refused', { path, code: failure?.code, reason: describeError(error) });
-    const outcome = failure?.code === 'machineservice-code-mistyped' ? 'mistyped' : 'refused';
-    const pauseMs =
-      outcome === 'mistyped' ? PAUSE_MS : Math.min(PAUSE_MS * 2 ** (refused + 1), LONGEST_PAUSE_MS);
-    await show(options, path, refusalText(error, failure));
-    await clock.sleep(pauseMs, until);
-    return outcome;
+    const [path, code, reason] = [this.#path, failure?.code, describeError(error)];
+    this.#options.log.warn('code for the state disk refused', { path, code, reason });
+    const isMistyped = code === 'machineservice-code-mistyped';
+    if (!isMistyped) this.#shared.refused += 1;
+    const pauseMs = isMistyped ? PAUSE_MS : Math.min(PAUSE_MS * 2 ** this.#shared.refused, LONGEST_PAUSE_MS);
+    const text = failure === undefined ? reason : `${code}: ${reason}\n  Fix: ${failure.fix}`;
+    await this.#pause(pauseMs, `\n${text}\nNext try in ${pauseMs / 1000} s.\n`);
   }
-  await show(options, path, 'The state disk is open. The agent of this machine starts now.\n');
-  return 'opened';
-}
 
-function refusalText(error: unknown, failure: CodedError | undefined): string {
-  if (failure === undefined) return `\n${describeError(error)}\n`;
-  return `\n${failure.code}: ${describeError(error)}\n  Fix: ${failure.fix}\n`;
-}
+  /** Shows a text, and the prompt after a wait. */
+  async #pause(pauseMs: number, text: string): Promise<void> {
+    const { clock, until } = this.#options;
+    this.#wait = { endsMs: clock.monotonicMs() + pauseMs };
+    this.show(text);
+    await clock.sleep(pauseMs, until);
+    this.#wait = undefined;
+    this.show(PROMPT);
+  }
 
-async function show(
-  { commands, log, sources, signal }: CodeEntryOptions,
-  path: string,
-  text: string,
-): Promise<void> {
-  if (!sources.areConsoles) return;
-  await commands
-    .run({ argv: ['tee', '--', path], input: text, timeoutMs: COMMAND_MS, signal })
-    .catch((error: unknown) => log.debug('console not writable', { path, code: findCoded(error)?.code }));
+  #drop(wait: Wait): void {
+    if (this.#told === wait) return;
+    this.#told = wait;
+    const { log, clock } = this.#options;
+    const leftMs = wait.endsMs === undefined ? undefined : wait.endsMs - clock.monotonicMs();
+    const reason =
+      leftMs === undefined
+        ? 'a code is being tried'
+        : `next try in ${Math.max(1, Math.ceil(leftMs / 1000))} s`;
+    log.info('line not read', { path: this.#path, reason });
+    this.show(`not read: ${reason}\n`);
+  }
 }
 
 /** The recovery key to which a typed code leads. @throws MachineServiceError */
