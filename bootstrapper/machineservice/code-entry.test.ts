@@ -31,6 +31,8 @@ async function withConsoles(
     readonly tried: string[];
     /** What the consoles show, by path. */
     readonly shown: Map<string, string>;
+    /** The commands that read the consoles. */
+    readonly reads: readonly Command[];
     readonly clock: FakeClock;
     readonly logged: () => string;
   }) => Promise<void>,
@@ -38,12 +40,14 @@ async function withConsoles(
 ): Promise<void> {
   const typing = new Map<string, (line: string) => void>();
   const shown = new Map<string, string>();
+  const reads: Command[] = [];
   const [tried, clock, { log, records }] = [[] as string[], new FakeClock(), createMemoryLogger()];
   const commands: CommandRunner = {
     run: async (command: Command) => {
       const [program, , path = ''] = command.argv;
       if (program === 'tee') shown.set(path, `${shown.get(path) ?? ''}${String(command.input)}`);
       else {
+        reads.push(command);
         typing.set(path, (line) => command.onLine?.(line, 'stdout'));
         await untilAborted(command.signal);
       }
@@ -65,7 +69,7 @@ async function withConsoles(
     await settle();
   };
   try {
-    await use({ type, tried, shown, clock, logged: () => JSON.stringify(records) });
+    await use({ type, tried, shown, reads, clock, logged: () => JSON.stringify(records) });
   } finally {
     until.abort(new Error('the disk is open'));
     await reading;
@@ -179,6 +183,18 @@ describe('readCodes()', () => {
       expect(logged()).toContain('machineservice-code-refused');
       expect(logged()).not.toContain(CODE);
     });
+  });
+
+  test('keeps no code in the output of a command', async () => {
+    await withConsoles(
+      () => undefined,
+      async ({ reads }) => {
+        expect(reads.map(({ argv, isOutputSecret }) => [argv.at(-1), isOutputSecret])).toEqual([
+          ['/dev/tty0', true],
+          ['/dev/ttyS0', true],
+        ]);
+      },
+    );
   });
 
   test('writes nothing into a named pipe', async () => {

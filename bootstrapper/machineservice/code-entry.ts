@@ -88,10 +88,10 @@ async function readLines(
   for (;;) {
     // cat(1) gives back the console when it is killed. A read of this process would block a thread for good.
     const onLine = (line: string, stream: string): void => void (stream === 'stdout' && take(line));
-    await commands.run({ argv: ['cat', '--', path], onLine, signal: until }).catch((error: unknown) => {
+    const reading = commands.run({ argv: ['cat', '--', path], onLine, isOutputSecret: true, signal: until });
+    await reading.catch((error: unknown) => {
       until.throwIfAborted();
-      // The error itself has the end of what was typed.
-      log.warn('console not readable', { path, code: findCoded(error)?.code });
+      log.warn('console not readable', { path, error: describeError(error) });
     });
     await clock.sleep(PAUSE_MS, until);
   }

@@ -9,6 +9,8 @@ export interface Command {
   readonly input?: string | Uint8Array;
   /** Called for each line of stdout and stderr. An error that it throws is thrown by `run` after the program has ended. */
   readonly onLine?: (line: string, stream: 'stdout' | 'stderr') => void;
+  /** Whether only `onLine` gets the output: neither the result nor an error has any of it, and no copy is kept; default: false. */
+  readonly isOutputSecret?: boolean;
   readonly timeoutMs?: number;
   /** Exit codes that are not a failure; default: [0]. */
   readonly okExitCodes?: readonly number[];
@@ -18,7 +20,7 @@ export interface Command {
 /** The result of a program that has ended with an accepted exit code. */
 export interface CommandResult {
   readonly exitCode: number;
-  /** The first 8 Mi characters. */
+  /** The first 8 Mi characters; empty if the output is secret. */
   readonly stdout: string;
   readonly stderr: string;
 }

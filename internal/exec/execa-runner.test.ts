@@ -1,4 +1,5 @@
 import { getEventListeners } from 'node:events';
+import { inspect } from 'node:util';
 import { describe, expect, test } from '@jest/globals';
 import { SystemClock } from '../clock/index.ts';
 import { ExecaRunner, type Command } from './index.ts';
@@ -115,6 +116,25 @@ describe('onLine', () => {
     };
     await expect(sh('echo a; echo b', { onLine })).rejects.toThrow('bad line');
     expect(heard).toBe(1);
+  });
+});
+
+describe('secret output', () => {
+  const isOutputSecret = true;
+
+  test('is passed on in lines, and is not in the result', async () => {
+    const lines: string[] = [];
+    const onLine = (line: string): unknown => lines.push(line);
+    const result = await sh('echo typed; echo failed >&2', { isOutputSecret, onLine });
+    expect([result, lines.sort()]).toEqual([{ exitCode: 0, stdout: '', stderr: '' }, ['failed', 'typed']]);
+  });
+
+  test.each(['exit 1', 'sleep 30'])('is not in the error of a program that ends with "%s"', async (end) => {
+    const argv: Command['argv'] = ['sh', '-c', `cat; ${end}`];
+    const command = { argv, input: 'typed', timeoutMs: 500, isOutputSecret, signal: never };
+    const error: unknown = await runner.run(command).catch((each: unknown) => each);
+    expect(error).toMatchObject({ name: 'ExecError', outputTail: '' });
+    expect(inspect(error, { depth: 9 })).not.toContain('typed');
   });
 });
 

@@ -33,8 +33,12 @@ export class ExecaRunner implements CommandRunner {
       ...(command.input === undefined ? { stdin: 'ignore' as const } : { input: command.input }),
     });
     const listener = new LineListener(command.onLine);
-    const stdout = new CapturedOutput(subprocess.stdout, (line) => listener.onLine(line, 'stdout'));
-    const stderr = new CapturedOutput(subprocess.stderr, (line) => listener.onLine(line, 'stderr'));
+    const capture = (stream: 'stdout' | 'stderr'): CapturedOutput =>
+      new CapturedOutput(subprocess[stream], {
+        isSecret: command.isOutputSecret === true,
+        onLine: (line) => listener.onLine(line, stream),
+      });
+    const [stdout, stderr] = [capture('stdout'), capture('stderr')];
     // A background process may keep the output open forever, so only the end of the program itself is
     // awaited.
     const ended = new AbortController();

@@ -19,12 +19,13 @@ export class FakeCommands implements CommandRunner {
     command.signal.throwIfAborted();
     this.runs.push(command.argv);
     const answer = this.#answer(command.argv, command);
+    const kept = (output: string): string => (command.isOutputSecret === true ? '' : output);
     if (typeof answer === 'object')
       throw new ExecError('exec-failed', {
         argv: command.argv,
         exitCode: answer.exitCode,
-        outputTail: answer.output,
+        outputTail: kept(answer.output),
       });
-    return { exitCode: 0, stdout: answer ?? '', stderr: '' };
+    return { exitCode: 0, stdout: kept(answer ?? ''), stderr: '' };
   }
 }
