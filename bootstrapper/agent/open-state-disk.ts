@@ -24,17 +24,9 @@ import {
 import { loadMachineIdentity } from '../nodestate/index.ts';
 import type { ResetDisk } from '../reset/index.ts';
 import type { AgentOptions, AgentPorts } from './agent-ports.ts';
+import { LOCKED_PATHS, withLockedFiles } from './locked-files.ts';
 import { ownerKeysOf } from './open-machine.ts';
 
-/** Paths in memory (tmpfs) for the files of a machine while its state disk is locked. */
-const LOCKED_PATHS = {
-  directory: '/run/cluster/locked-disk',
-  machineKey: '/run/cluster/locked-disk/key.pem',
-  fingerprint: '/run/cluster/locked-disk/fingerprint',
-  keySecret: '/run/cluster/locked-disk/attestation-key.sealed',
-  /** The named pipe for the code, where the console has a login. */
-  code: '/run/cluster/locked-disk/code',
-};
 /** Formatting writes the whole disk, which takes longer than systemd waits for the agent. */
 const EXTENSION_MS = 60_000;
 
@@ -52,7 +44,8 @@ export async function openProvisionedDisk(ports: AgentPorts, options: AgentOptio
       whileExtending(ports, options, () => openStateDisk(diskPorts, settings, signal));
     const outcome = await open().catch(async (error: unknown) => {
       if (!isLockedDiskError(error)) throw error;
-      await untilRecovered(ports, options, { diskPorts, settings, reason: error });
+      const disk = { diskPorts, settings, reason: error };
+      await withLockedFiles(ports, () => untilRecovered(ports, options, disk));
       return open();
     });
     diskPorts.log.info('state disk ready', { device: settings.device, outcome });
@@ -67,7 +60,7 @@ interface ClosedDisk {
 }
 
 /**
- * Serves the init port and the console until an owner has recovered the disk. The machine key is created for this boot, because the
+ * Serves the init port and the console until an owner has recovered the disk. The machine key is created for this time, because the
  * permanent key is on the locked disk.
  */
 async function untilRecovered(
@@ -78,7 +71,6 @@ async function untilRecovered(
   const { files, clock, machine, log } = ports;
   const { diskPorts, settings, reason } = disk;
   const { device } = settings;
-  await files.makeDirectory(LOCKED_PATHS.directory);
   const identity = await loadMachineIdentity(files, LOCKED_PATHS);
   const evidence = createMachineEvidence({
     ...{ ...ports, provisioning, tpm: diskPorts.tpm, machineKeyPem: identity.keyPem },

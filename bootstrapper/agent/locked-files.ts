@@ -1,0 +1,33 @@
+import { describeError } from '../../internal/errors/index.ts';
+import type { FilePort } from '../../internal/file/index.ts';
+import type { Logger } from '../../internal/logging/index.ts';
+
+const DIRECTORY = '/run/cluster/locked-disk';
+
+/** Paths in memory (tmpfs) for the files of a machine while its state disk is locked. */
+export const LOCKED_PATHS = {
+  directory: DIRECTORY,
+  machineKey: `${DIRECTORY}/key.pem`,
+  fingerprint: `${DIRECTORY}/fingerprint`,
+  keySecret: `${DIRECTORY}/attestation-key.sealed`,
+  /** The named pipe for the code, where the console has a login. */
+  code: `${DIRECTORY}/code`,
+} as const;
+
+/**
+ * Has the directory of `LOCKED_PATHS` while `use` runs. Later nobody reads the pipe, so a command that writes a code into it would never
+ * end.
+ */
+export async function withLockedFiles<T>(
+  { files, log }: { readonly files: FilePort; readonly log: Logger },
+  use: () => Promise<T>,
+): Promise<T> {
+  await files.makeDirectory(LOCKED_PATHS.directory);
+  try {
+    return await use();
+  } finally {
+    await files.remove(LOCKED_PATHS.directory).catch((error: unknown) => {
+      log.warn('files of the locked disk not deleted', { error: describeError(error) });
+    });
+  }
+}
