@@ -1,6 +1,6 @@
 import { parseRecipient } from '../../internal/backup/index.ts';
 import { childSignal } from '../../internal/cleanup/index.ts';
-import { describeError, type CodedError } from '../../internal/errors/index.ts';
+import type { CodedError } from '../../internal/errors/index.ts';
 import { createConsoleChallenge } from '../../internal/statedisk/index.ts';
 import { createMachineEvidence, createTpm } from '../attest/index.ts';
 import {
@@ -17,6 +17,7 @@ import {
   challengeLines,
   failureText,
   findCodeSources,
+  openConsole,
   printOnConsole,
   serveLockedDisk,
   type ConsoleEntry,
@@ -82,15 +83,18 @@ async function untilRecovered(
   const { code, message, fix } = reason;
   const { fingerprint } = identity;
   await onReady(`${code}: ${message}. Fix: ${fix}`);
-  const consoleEntry = await createConsoleEntry(ports, disk, signal);
-  // Above a login prompt, the challenge is a part of this text. Consoles without logins show it by themselves.
-  const more = consoleEntry === undefined || consoleEntry.sources.areConsoles ? [] : consoleEntry.lines;
-  await printOnConsole(ports, failureText(reason, fingerprint, more), { log, signal });
+  const consolePorts = {
+    ...{ clock, log: diskPorts.log },
+    find: (alive: AbortSignal) => findConsoleEntry(ports, disk, alive),
+    print: (more: readonly string[], alive: AbortSignal) =>
+      printOnConsole(ports, failureText(reason, fingerprint, more), { log, signal: alive }),
+  };
   await serveLockedDisk(
     {
-      ...{ clock, machine, evidence, agentVersion, fingerprint, device, reason, consoleEntry },
+      ...{ clock, machine, evidence, agentVersion, fingerprint, device, reason },
       ownerKeys: ownerKeysOf(provisioning),
       log: diskPorts.log,
+      openConsole: (alive) => openConsole(consolePorts, alive),
       read: (alive) => readLockedDisk(diskPorts, settings, alive),
       recover: (recoveryKey) => recoverStateDisk(diskPorts, settings, { recoveryKey, signal }),
     },
@@ -98,26 +102,20 @@ async function untilRecovered(
   );
 }
 
-/** The way in at the console; undefined if the record of the disk has no data for it, or cannot be read now. */
-async function createConsoleEntry(
+/** The way in at the console; undefined if the record of the disk has no data for it. */
+async function findConsoleEntry(
   ports: AgentPorts,
   { diskPorts, settings, reason }: ClosedDisk,
   signal: AbortSignal,
 ): Promise<ConsoleEntry | undefined> {
-  try {
-    const { uuid, consoleRecovery: recovery } = await readLockedDisk(diskPorts, settings, signal);
-    if (recovery === undefined) return undefined;
-    const recipients = settings.recipients.map(parseRecipient);
-    const challenge = createConsoleChallenge({ uuid, recovery, recipients });
-    const sources = await findCodeSources(ports, LOCKED_PATHS.code, signal);
-    const pipe = sources.areConsoles ? undefined : LOCKED_PATHS.code;
-    const lines = challengeLines(reason, { challenge: challenge.text, pipe });
-    return { commands: ports.commands, sources, challenge, lines };
-  } catch (error) {
-    signal.throwIfAborted();
-    diskPorts.log.warn('no recovery at the console', { error: describeError(error) });
-    return undefined;
-  }
+  const { uuid, consoleRecovery: recovery } = await readLockedDisk(diskPorts, settings, signal);
+  if (recovery === undefined) return undefined;
+  const recipients = settings.recipients.map(parseRecipient);
+  const challenge = createConsoleChallenge({ uuid, recovery, recipients });
+  const sources = await findCodeSources(ports, LOCKED_PATHS.code, signal);
+  const pipe = sources.areConsoles ? undefined : LOCKED_PATHS.code;
+  const lines = challengeLines(reason, { challenge: challenge.text, pipe });
+  return { commands: ports.commands, sources, challenge, lines };
 }
 
 /** The state disk, with the function with which a reset destroys it; undefined on a machine without a state disk. */

@@ -18,7 +18,7 @@ export const diskErrors = defineErrors({
   ),
   'disk-locked': retryable.operator.precondition(
     'The TPM does not release the shares of the state disk: registers changed, or the machine has another TPM.',
-    'Boot the software with which the disk was last opened. If the change is wanted, run `cluster recover disk NODE` on a workstation with the key of an owner: the machine waits for it at its init port. Without a network, add --console, and give it the challenge that the console of the machine shows.',
+    'Boot the software with which the disk was last opened. If the change is wanted, run `cluster recover disk NODE` on a workstation with the key of an owner: the machine waits for it at its init port. Without a network, and if the console of the machine shows a challenge, add --console and give it this challenge.',
   ),
   'disk-recovery-refused': fault.operator.refused(
     'The recovery key does not open the state disk.',

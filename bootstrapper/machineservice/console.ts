@@ -145,6 +145,11 @@ export function challengeLines(
   ];
 }
 
+/** What a machine with a locked state disk shows instead of a challenge. */
+export function noChallengeLine(reason: string): string {
+  return `No challenge for a recovery without a network: ${line(reason)}`;
+}
+
 /** agetty interprets backslashes. */
 function line(text: string): string {
   return printable(text).replaceAll('\\', '/');

@@ -14,3 +14,4 @@ export { findCodeSources } from './code-entry.ts';
 export { challengeLines, consoleRunnable, failureText, printOnConsole, showOnConsole } from './console.ts';
 export { initServerRunnable } from './init-port.ts';
 export { serveLockedDisk, type ConsoleEntry } from './locked-disk.ts';
+export { openConsole } from './open-console.ts';

@@ -93,7 +93,7 @@ async function withMachine(
     ...{ evidence, reason, clock, log, ownerKeys: [ownerRaw], device: '/dev/sdb', agentVersion: '0.1.0' },
     fingerprint: 'sha256:00',
     machine: { hostname: () => 'n2', addresses: () => ['127.0.0.1'], architecture: () => 'amd64' } as never,
-    consoleEntry,
+    openConsole: () => Promise.resolve(consoleEntry),
     read: () =>
       Promise.resolve({ uuid: 'uuid', recovery: new Uint8Array(3), consoleRecovery: undefined, registers }),
     recover: async (recoveryKey) => {

@@ -39,8 +39,8 @@ export interface LockedDiskPorts extends MachineDescriptionPorts {
   readonly reason: CodedError;
   /** Reads the data with which an owner recovers the disk. */
   read(signal: AbortSignal): Promise<LockedDisk>;
-  /** How a code is entered at the machine; undefined: the disk has no data for that. */
-  readonly consoleEntry: ConsoleEntry | undefined;
+  /** Finds out how a code is entered at the machine; undefined: the disk has no data for that. Rejects only when the signal fires. */
+  openConsole(signal: AbortSignal): Promise<ConsoleEntry | undefined>;
   /** Opens the disk with the recovery key (32 bytes). Rejects if the key is wrong, and then changes nothing. */
   recover(recoveryKey: Secret<Uint8Array>): Promise<void>;
 }
@@ -70,18 +70,21 @@ export async function serveLockedDisk(ports: LockedDiskPorts, signal: AbortSigna
 
 /** Reads codes at the console until the disk is recovered, over the console or over the server. */
 export async function untilRecovered(
-  { consoleEntry, clock, log }: Pick<LockedDiskPorts, 'consoleEntry' | 'clock' | 'log'>,
+  { openConsole, clock, log }: Pick<LockedDiskPorts, 'openConsole' | 'clock' | 'log'>,
   { recover, recovered }: Pick<ReturnType<typeof createLockedDiskServer>, 'recover' | 'recovered'>,
   signal: AbortSignal,
 ): Promise<void> {
   using until = childSignal(signal);
-  const reading =
-    consoleEntry &&
-    readCodes({
-      ...{ ...consoleEntry, clock, log, signal, until: until.signal },
-      text: `${consoleEntry.lines.join('\n')}\n`,
-      open: async (typed) => recover(keyOfCode(consoleEntry.challenge, typed)),
+  const read = async (): Promise<void> => {
+    const entry = await openConsole(until.signal);
+    if (entry === undefined) return;
+    await readCodes({
+      ...{ ...entry, clock, log, signal, until: until.signal },
+      text: `${entry.lines.join('\n')}\n`,
+      open: async (typed) => recover(keyOfCode(entry.challenge, typed)),
     });
+  };
+  const reading = Promise.allSettled([read()]); // ends with `until`, at the latest
   try {
     await when(recovered, () => true, signal);
   } finally {
