@@ -1,7 +1,7 @@
 import { parseRecipient } from '../../internal/backup/index.ts';
 import { childSignal } from '../../internal/cleanup/index.ts';
 import type { CodedError } from '../../internal/errors/index.ts';
-import { createConsoleChallenge } from '../../internal/statedisk/index.ts';
+import { createConsoleChallenge, ownersNeeded } from '../../internal/statedisk/index.ts';
 import { createMachineEvidence, createTpm } from '../attest/index.ts';
 import {
   destroyStateDisk,
@@ -108,13 +108,15 @@ async function findConsoleEntry(
   { diskPorts, settings, reason }: ClosedDisk,
   signal: AbortSignal,
 ): Promise<ConsoleEntry | undefined> {
-  const { uuid, consoleRecovery: recovery } = await readLockedDisk(diskPorts, settings, signal);
+  const locked = await readLockedDisk(diskPorts, settings, signal);
+  const { uuid, consoleRecovery: recovery } = locked;
   if (recovery === undefined) return undefined;
   const recipients = settings.recipients.map(parseRecipient);
   const challenge = createConsoleChallenge({ uuid, recovery, recipients });
   const sources = await findCodeSources(ports, LOCKED_PATHS.code, signal);
   const pipe = sources.areConsoles ? undefined : LOCKED_PATHS.code;
-  const lines = challengeLines(reason, { challenge: challenge.text, pipe });
+  const owners = ownersNeeded(locked.recovery);
+  const lines = challengeLines(reason, { challenge: challenge.text, pipe, owners });
   return { commands: ports.commands, sources, challenge, lines };
 }
 

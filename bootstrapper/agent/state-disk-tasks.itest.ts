@@ -63,6 +63,7 @@ describe('stateDiskTasks()', () => {
     const stateDisk = {
       ...{ device, pcrs: [7, 11], integrity: false, approvalKey: key.publicKey },
       recoveryRecipients: ['age1eqsckkca230dt2w5h68h3gnqqrevhygq5fljj85z3m4cz9lmd46sxk3ed0'] as [string],
+      recoveryThreshold: 1,
     };
     const { tasks, bound, log } = machine(stateDisk);
     const { commands, files, streams } = new FakeKernel(real);

@@ -17,6 +17,8 @@ export interface DiskSettings {
   readonly approvalKey: Uint8Array | undefined;
   /** Recipients ("age1…") of the recovery key: at least one. */
   readonly recipients: readonly [string, ...string[]];
+  /** How many of the recipients must act before the disk opens. */
+  readonly recoveryThreshold: number;
   /** Where the file system is mounted. */
   readonly mountPoint: string;
   /** Directories of the machine that are on the disk. */

@@ -7,6 +7,7 @@ import {
   parseRecipient,
   parseRecoveryKey,
   recoveryKeyOfOwner,
+  type RecoveryKey,
 } from '../../internal/backup/index.ts';
 import { ExecaRunner } from '../../internal/exec/index.ts';
 import { canonicalJson, generateEd25519Key } from '../../internal/crypto/index.ts';
@@ -22,12 +23,14 @@ import {
   encodeReady,
   parseApprovalKey,
   recordKey,
+  RecoveryShares,
   signApproval,
   SLOT_BYTES,
   slotKey,
   type ApprovalContent,
   type DiskShares,
   type RecordContent,
+  type SharedRecovery,
 } from '../../internal/statedisk/index.ts';
 import {
   createMemoryLogger,
@@ -35,7 +38,7 @@ import {
   type Swtpm,
   type SwtpmFactory,
 } from '../../internal/testing/index.ts';
-import { extendPcr, type Tpm } from '../../internal/tpm/index.ts';
+import { extendPcr, isApprovable, type Tpm } from '../../internal/tpm/index.ts';
 import { Cryptsetup } from './cryptsetup.ts';
 import { unsealShare } from './disk-seals.ts';
 import { FakeKernel, PowerCut } from './fake-kernel.ts';
@@ -97,6 +100,7 @@ function settings(device = 'disk'): DiskSettings {
     ...{ device: at(device), name: 'test-state', isAuthenticated: false, pcrs: [7, 11] },
     approvalKey: undefined,
     recipients: [OWNER.recipient],
+    recoveryThreshold: 1,
     mountPoint: '/mounted/disk',
     directories: [
       { name: 'cluster', path: '/on-disk/cluster', mode: 0o700 },
@@ -137,10 +141,15 @@ async function currentState(device = 'disk') {
 }
 
 async function recoveryKeyOf({ recovery }: Pick<RecordContent, 'recovery'>): Promise<Secret<Uint8Array>> {
-  async function* sealed(): AsyncGenerator<Uint8Array> {
-    yield await Promise.resolve(recovery);
+  if (recovery.kind !== 'key') throw new Error('the owners have shares');
+  return decrypted(recovery.sealed, parseRecoveryKey(OWNER.key));
+}
+
+async function decrypted(sealed: Uint8Array, key: RecoveryKey): Promise<Secret<Uint8Array>> {
+  async function* bytes(): AsyncGenerator<Uint8Array> {
+    yield await Promise.resolve(sealed);
   }
-  const parts = await Array.fromAsync(decryptAge(sealed(), [parseRecoveryKey(OWNER.key)]));
+  const parts = await Array.fromAsync(decryptAge(bytes(), [key]));
   return new Secret(new Uint8Array(Buffer.concat(parts)));
 }
 
@@ -310,6 +319,99 @@ describe('recoverStateDisk()', () => {
   });
 });
 
+describe('a disk that two of three owners open together', () => {
+  const owners = Array.from({ length: 3 }, () => recoveryKeyOfOwner(generateEd25519Key()));
+  const [ann, ben, eve] = owners as [RecoveryKey, RecoveryKey, RecoveryKey];
+  const together = (threshold = 2): DiskSettings => ({
+    ...settings(),
+    recipients: [ann.recipient, ben.recipient, eve.recipient],
+    recoveryThreshold: threshold,
+  });
+  function sharedOf({ recovery }: Pick<RecordContent, 'recovery'>): SharedRecovery {
+    if (recovery.kind !== 'shares') throw new Error('the owners have the whole key');
+    return recovery;
+  }
+  /** What each owner decrypts from the record. */
+  const sharesOf = ({ shares }: SharedRecovery): Promise<Secret<Uint8Array>[]> =>
+    Promise.all(owners.map((owner, at) => decrypted(shares[at]?.sealed ?? new Uint8Array(), owner)));
+
+  test('opens with any two and with none alone; a recovery writes new shares', async () => {
+    await withMachine(async (ports) => {
+      await openStateDisk(ports, together(), signal);
+      const before = sharedOf(await currentRecord());
+      expect(before.threshold).toBe(2);
+      for (const [at, { sealed }] of before.shares.entries())
+        for (const [other, owner] of owners.entries())
+          if (at !== other)
+            await expect(decrypted(sealed, owner)).rejects.toMatchObject({ code: 'backup-no-recovery-key' });
+      const shares = await sharesOf(before);
+      const recover = (recoveryKey: Secret<Uint8Array>): Promise<void> => {
+        kernel.reboot();
+        return recoverStateDisk(ports, together(), { recoveryKey, signal });
+      };
+      for (const share of shares)
+        for (const alone of [share.reveal(), share.reveal().subarray(0, 32)])
+          await expect(recover(new Secret(alone))).rejects.toMatchObject({ code: 'disk-recovery-refused' });
+      const collected = new RecoveryShares();
+      for (const share of shares.slice(1)) expect(collected.add(before, share)).toBe(true);
+      await recover(await collected.combine(before));
+      const after = sharedOf(await currentRecord());
+      expect(after.threshold).toBe(2);
+      const renewed = await sharesOf(after);
+      for (const share of shares) expect(new RecoveryShares().add(after, share)).toBe(false);
+      const again = new RecoveryShares();
+      for (const share of renewed.slice(0, 2)) expect(again.add(after, share)).toBe(true);
+      await recover(await again.combine(after));
+    });
+  });
+
+  test('takes one code of each at the console', async () => {
+    await withMachine(async (ports) => {
+      await openStateDisk(ports, together(), signal);
+      kernel.reboot();
+      const locked = await readLockedDisk(ports, together(), signal);
+      if (locked.consoleRecovery === undefined) throw new Error('nothing for the console');
+      const challenge = createConsoleChallenge({
+        ...{ uuid: locked.uuid, recovery: locked.consoleRecovery },
+        recipients: together().recipients.map(parseRecipient),
+      });
+      const collected = new RecoveryShares();
+      for (const owner of [eve, ann]) {
+        const typed = decodeTyped('challenge', challenge.text);
+        const code = typed.kind === 'bytes' && answerConsoleChallenge(typed.bytes, owner.secret);
+        const answer = decodeTyped('code', code ? code.reveal() : '');
+        const share = answer.kind === 'bytes' ? challenge.open(answer.bytes) : undefined;
+        if (share === undefined) throw new Error('the code was refused');
+        expect(collected.add(sharedOf(locked), share)).toBe(true);
+      }
+      const recoveryKey = await collected.combine(sharedOf(locked));
+      await recoverStateDisk(ports, together(), { recoveryKey, signal });
+    });
+  });
+
+  test('keeps its number of owners: a provisioning file with a lower one gets no part for the console', async () => {
+    await withMachine(async (ports) => {
+      await openStateDisk(ports, together(), signal);
+      const before = sharedOf(await currentRecord());
+      const collected = new RecoveryShares();
+      for (const share of await sharesOf(before)) collected.add(before, share);
+      const recoveryKey = await collected.combine(before);
+      kernel.reboot();
+      await recoverStateDisk(ports, together(1), { recoveryKey, signal });
+      const after = await currentRecord();
+      expect(after.consoleRecovery).toBeUndefined();
+      expect(after.recovery).toEqual(before);
+      kernel.reboot();
+      records.length = 0;
+      expect(await openStateDisk(ports, together(1), signal)).toBe('opened');
+      expect(records.map(({ message, fields }) => [message, fields])).toContainEqual([
+        'the state disk keeps the recovery threshold of its formatting',
+        { disk: 2, provisioned: 1 },
+      ]);
+    });
+  });
+});
+
 describe('a code at the console', () => {
   /** The challenge of a start of the machine. `answer` is what the owner then types. */
   async function challengeOf(ports: DiskPorts) {
@@ -398,7 +500,7 @@ describe('a code at the console', () => {
       expect(after.consoleRecovery).toBeUndefined();
       expect(after.recovery).toEqual(before.recovery);
       expect(consoleWarnings()).toEqual([
-        'the recovery recipients of the provisioning file are not those of the formatting',
+        'the recovery recipients of the provisioning file, or how many of them must act, are not those of the formatting',
       ]);
       expect((await recover(ports, settings())).consoleRecovery?.wrapped).toHaveLength(1);
     });
@@ -577,6 +679,19 @@ describe('approveSoftware()', () => {
       await approve(ports, await nextApproval(ports));
     });
     expect(await opened(1)).toBe('opened');
+  });
+
+  test('is not possible any more after a start without the key', async () => {
+    await started(0, (ports) => openStateDisk(ports, approvable(), signal));
+    const before = await currentRecord();
+    const withoutKey = (): Promise<unknown> =>
+      started(0, (ports) => openStateDisk(ports, settings(), signal));
+    expect(await withoutKey()).toBe('opened');
+    const after = await currentRecord();
+    expect(isApprovable(before.nodeShare)).toBe(true);
+    for (const share of [after.nodeShare, after.clusterShare]) expect(isApprovable(share)).toBe(false);
+    expect(await withoutKey()).toBe('opened');
+    expect(await currentRecord()).toEqual(after);
   });
 
   test('ends with a recovery: the machine opens with the registers that it has then, and with no approved ones', async () => {

@@ -2,10 +2,13 @@ import { randomUUID } from 'node:crypto';
 import type { Secret } from '../../internal/secret/index.ts';
 import {
   isAheadOfCounter,
+  ownersNeeded,
   recordKey,
   slotKey,
   StateDiskError,
   type ConsoleRecovery,
+  type OwnerRecovery,
+  type RecordContent,
 } from '../../internal/statedisk/index.ts';
 import { diskCounter } from './disk-counter.ts';
 import {
@@ -64,9 +67,8 @@ export async function openStateDisk(
  */
 export interface LockedDisk {
   readonly uuid: string;
-  /** The recovery key, encrypted to the owners (age). */
-  readonly recovery: Uint8Array;
-  /** The same key for the console; undefined on a disk of an earlier release, and after a recovery with other recipients. */
+  readonly recovery: OwnerRecovery;
+  /** The same for the console; undefined on a disk of an earlier release, and after a recovery with other recipients. */
   readonly consoleRecovery: ConsoleRecovery | undefined;
   readonly registers: readonly SealedRegister[];
 }
@@ -120,7 +122,7 @@ export async function recoverStateDisk(
     // Approvals for the software before the recovery end with the increment of their counter.
     const seals = await sealShares(ports, settings, { shares, uuid, generation: 'next' }, signal);
     const header = await cryptsetup.readHeader();
-    const parts = renewOwnerParts(content, { recoveryKey, settings, log: ports.log });
+    const parts = await renewOwnerParts(content, { recoveryKey, settings, log: ports.log });
     const next = { uuid, ...parts, ...seals, approval: undefined, header };
     checkHeader(next);
     const slot = ready.slot === 0 ? 1 : 0;
@@ -150,6 +152,7 @@ async function unlock(
   const node = await unsealShare(ports, settings, { which: 'node', content }, signal);
   verify(recordKey(node, content.uuid));
   checkHeader(content);
+  warnOfThreshold(ports, settings, content);
   const counter = await ports.tpm.use(signal, (connection) => diskCounter.read(connection, signal));
   const isAhead = isAheadOfCounter(sequence, counter);
   const cluster = await unsealShare(ports, settings, { which: 'cluster', content }, signal);
@@ -163,6 +166,17 @@ async function unlock(
     await cryptsetup.clear();
   }
   await sealForApprovals(ports, disk, { node, cluster }, signal);
+}
+
+/** The provisioning file may name another threshold than it did at the formatting, which counts. */
+function warnOfThreshold(
+  { log }: DiskPorts,
+  { recoveryThreshold: provisioned }: DiskSettings,
+  { recovery }: RecordContent,
+): void {
+  const disk = ownersNeeded(recovery);
+  if (disk !== provisioned)
+    log.warn('the state disk keeps the recovery threshold of its formatting', { disk, provisioned });
 }
 
 /** Formats a disk that was never ready. */

@@ -27,9 +27,10 @@ export function provisionedDisk({
   integrity,
   approvalKey,
   recoveryRecipients: recipients,
+  recoveryThreshold,
 }: ProvisionedDisk): DiskSettings {
   return {
-    ...{ device, pcrs, recipients, isAuthenticated: integrity },
+    ...{ device, pcrs, recipients, recoveryThreshold, isAuthenticated: integrity },
     approvalKey: approvalKey === undefined ? undefined : parseApprovalKey(approvalKey),
     name: 'cluster-state',
     mountPoint: '/run/cluster-disk/mount',

@@ -50,7 +50,10 @@ async function openTerminal() {
 /** A machine that reads codes. Resolves when a code has opened its disk. */
 function startMachine(sources: CodeSources) {
   const recipients = [rawX25519(x25519PrivateKey(OWNER.reveal()))];
-  const recovery = wrapForConsole(new Secret(KEY), { uuid: UUID, recipients });
+  const recovery = wrapForConsole(
+    UUID,
+    recipients.map((recipient) => ({ recipient, secret: new Secret(KEY) })),
+  );
   const challenge = createConsoleChallenge({ uuid: UUID, recovery, recipients });
   const bytes = decodeTyped('challenge', challenge.text);
   if (bytes.kind === 'mistyped') throw new Error(bytes.why);
@@ -61,7 +64,10 @@ function startMachine(sources: CodeSources) {
   const reading = readCodes({
     ...{ commands, sources, log, clock: new SystemClock(), until: until.signal },
     ...{ text: `${challenge.text}\n`, signal: new AbortController().signal },
-    open: (typed) => Promise.resolve(received.resolve(keyOfCode(challenge, typed).reveal())),
+    open: (typed) => {
+      received.resolve(keyOfCode(challenge, typed).reveal());
+      return Promise.resolve(0);
+    },
   }).finally(() => undefined);
   opened({
     [Symbol.asyncDispose]: async () => {

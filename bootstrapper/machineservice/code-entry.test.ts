@@ -25,7 +25,7 @@ const refused = new MachineServiceError(
 
 /** Consoles on which a test types. `open` decides about each code. */
 async function withConsoles(
-  open: (code: string) => Promise<void> | void,
+  open: (code: string) => Promise<number> | number,
   use: (at: {
     readonly type: (line: string, path?: string) => Promise<void>;
     readonly tried: string[];
@@ -60,7 +60,7 @@ async function withConsoles(
     sources: { paths: ['/dev/tty0', '/dev/ttyS0'], areConsoles },
     open: async (code: Secret<string>) => {
       tried.push(code.reveal());
-      await open(code.reveal());
+      return open(code.reveal());
     },
   });
   await settle();
@@ -77,14 +77,14 @@ async function withConsoles(
   expect(clock.sleeping).toBe(0);
 }
 
-const refuse = (error: Error) => (): void => {
+const refuse = (error: Error) => (): never => {
   throw error;
 };
 
 describe('readCodes()', () => {
   test('shows the challenge on each console, and again after an empty line', async () => {
     await withConsoles(
-      () => undefined,
+      () => 0,
       async ({ type, shown, tried }) => {
         expect([...shown.values()]).toEqual(['CHALLENGE\n', 'CHALLENGE\n']);
         await type('');
@@ -95,7 +95,7 @@ describe('readCodes()', () => {
 
   test('opens the disk with a line of any console, and says so there', async () => {
     await withConsoles(
-      () => undefined,
+      () => 0,
       async ({ type, shown, tried }) => {
         await type(` ${CODE}\r`, '/dev/tty0');
         expect(tried).toEqual([CODE]);
@@ -108,7 +108,7 @@ describe('readCodes()', () => {
   test('ignores what is typed while a code is tried, on every console', async () => {
     const trying = Promise.withResolvers<void>();
     await withConsoles(
-      () => trying.promise,
+      () => trying.promise.then(() => 0),
       async ({ type, tried, shown }) => {
         await type(CODE);
         await type('second');
@@ -139,6 +139,26 @@ describe('readCodes()', () => {
         [2, 4, 8, 16, 32, 60, 60].map((seconds) => `Next try in ${seconds} s.`),
       );
     });
+  });
+
+  test('says how many owners are missing after the code of one, which makes nobody wait longer', async () => {
+    const missing = [2, 1, 0];
+    await withConsoles(
+      () => missing.shift() ?? 0,
+      async ({ type, tried, shown, clock }) => {
+        await type('one');
+        await clock.advance(1000);
+        await type('two');
+        await clock.advance(1000);
+        await type('three', '/dev/tty0');
+        expect(tried).toEqual(['one', 'two', 'three']);
+        expect(shown.get('/dev/ttyS0')?.match(/The code is right.*/g)).toEqual([
+          'The code is right. 2 more owners must act: with a code for this challenge, or over the network.',
+          'The code is right. 1 more owner must act: with a code for this challenge, or over the network.',
+        ]);
+        expect(shown.get('/dev/tty0')).toContain('The state disk is open.');
+      },
+    );
   });
 
   test('answers a line that comes too early once a wait, and reads the other consoles meanwhile', async () => {
@@ -187,7 +207,7 @@ describe('readCodes()', () => {
 
   test('keeps no code in the output of a command', async () => {
     await withConsoles(
-      () => undefined,
+      () => 0,
       async ({ reads }) => {
         expect(reads.map(({ argv, isOutputSecret }) => [argv.at(-1), isOutputSecret])).toEqual([
           ['/dev/tty0', true],

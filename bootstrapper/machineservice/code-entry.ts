@@ -32,8 +32,8 @@ export interface CodeEntryOptions {
   readonly sources: CodeSources;
   /** What a console shows at first and after an empty line. */
   readonly text: string;
-  /** Opens the disk. @throws CodedError: nothing was changed */
-  open(code: Secret<string>): Promise<void>;
+  /** Opens the disk. @returns how many more owners must give a code; 0 if the disk is open. @throws CodedError: nothing was changed */
+  open(code: Secret<string>): Promise<number>;
   /** Fires when no more codes are needed. */
   readonly until: AbortSignal;
   readonly signal: AbortSignal;
@@ -157,15 +157,25 @@ class EntryConsole {
     const { text, until } = this.#options;
     if (line.reveal() === '') return this.#pause(PAUSE_MS, text);
     this.#shared.trying = { endsMs: undefined };
+    let missing: number;
     try {
-      await this.#options.open(line);
+      missing = await this.#options.open(line);
     } catch (error) {
       until.throwIfAborted();
       this.#shared.trying = undefined;
       await this.#refuse(error);
       return;
     }
-    this.show('The state disk is open. The agent of this machine starts now.\n');
+    if (missing === 0) {
+      this.show('The state disk is open. The agent of this machine starts now.\n');
+      return;
+    }
+    this.#shared.trying = undefined;
+    const owners = missing === 1 ? 'owner' : 'owners';
+    await this.#pause(
+      PAUSE_MS,
+      `\nThe code is right. ${missing} more ${owners} must act: with a code for this challenge, or over the network.\n`,
+    );
   }
 
   async #refuse(error: unknown): Promise<void> {
@@ -203,7 +213,7 @@ class EntryConsole {
   }
 }
 
-/** The recovery key to which a typed code leads. @throws MachineServiceError */
+/** The recovery key, or the share of one owner, to which a typed code leads. @throws MachineServiceError */
 export function keyOfCode(challenge: ConsoleChallenge, typed: Secret<string>): Secret<Uint8Array> {
   const code = decodeTyped('code', typed.reveal());
   if (code.kind === 'mistyped')

@@ -73,7 +73,7 @@ describe('challengeLines()', () => {
   const challenge = '00000-00001\n00002';
 
   test('names the registers that changed, the challenge and where to type the code', () => {
-    expect(challengeLines({ details }, { challenge, pipe: undefined })).toEqual([
+    expect(challengeLines({ details }, { challenge, pipe: undefined, owners: 1 })).toEqual([
       'Registers of the TPM that have changed, with their values now:',
       `  pcr9  ${'09'.repeat(32)}`,
       'Without a network: on a workstation with the key of an owner, run',
@@ -86,8 +86,15 @@ describe('challengeLines()', () => {
   });
 
   test('names the pipe on a machine with logins, and no register if none changed', () => {
-    const lines = challengeLines({ details: {} }, { challenge, pipe: '/run/code' });
+    const lines = challengeLines({ details: {} }, { challenge, pipe: '/run/code', owners: 1 });
     expect(lines[0]).toBe('Without a network: on a workstation with the key of an owner, run');
     expect(lines.at(-1)).toBe('Then log in as root here, and run: echo CODE > /run/code');
+  });
+
+  test('says how many owners must act', () => {
+    const lines = challengeLines({ details: {} }, { challenge, pipe: undefined, owners: 2 });
+    expect(lines.at(-1)).toBe(
+      '2 different owners in all must do this for the same challenge, or recover the disk over the network.',
+    );
   });
 });

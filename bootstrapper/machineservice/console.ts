@@ -121,12 +121,18 @@ export function failureText(
 
 /**
  * What a machine with a locked state disk shows to a person who opens it without a network.
- * @param pipe where root writes the code; undefined: the console reads it
+ * @param options.pipe where root writes the code; undefined: the console reads it
  */
 export function challengeLines(
   { details }: Pick<CodedError, 'details'>,
-  { challenge, pipe }: { readonly challenge: string; readonly pipe: string | undefined },
+  options: {
+    readonly challenge: string;
+    readonly pipe: string | undefined;
+    /** How many owners must make a code. */
+    readonly owners: number;
+  },
 ): readonly string[] {
+  const { challenge, pipe, owners } = options;
   const changed = Object.entries(details).flatMap(([name, value]) => {
     const register = registerSchema.safeParse(value);
     return register.success ? [`  ${name}  ${register.data.now}`] : [];
@@ -142,6 +148,11 @@ export function challengeLines(
     pipe === undefined
       ? 'Then type the code that it shows here, and press Enter.'
       : `Then log in as root here, and run: echo CODE > ${pipe}`,
+    ...(owners === 1
+      ? []
+      : [
+          `${owners} different owners in all must do this for the same challenge, or recover the disk over the network.`,
+        ]),
   ];
 }
 

@@ -18,6 +18,10 @@ export const machineServiceErrors = defineErrors({
     'The code does not open the state disk of this machine. Nothing was changed.',
     'Press Enter to see the challenge, and run `cluster recover disk NODE --console` with it again. A code is only for the challenge of this boot and this disk, and only of an owner whose recovery key is in the provisioning file and was there when the disk was formatted.',
   ),
+  'machineservice-share-refused': fault.operator.refused(
+    'The state disk has no such share: several owners open it together, and its record has got new shares since. Nothing was changed.',
+    'Run `cluster recover disk NODE` again: it reads the record again. At the console, restart the machine for a new challenge.',
+  ),
   'machineservice-is-member': fault.operator.precondition(
     'This machine already belongs to a cluster, or is creating one, and cannot join another one.',
     'To move the machine to another cluster, run `cluster node reset NODE` in the workspace of its current cluster. If that cluster no longer exists, reset the machine as root (see `cluster node reset --help`).',

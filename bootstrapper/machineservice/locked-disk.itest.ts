@@ -33,7 +33,10 @@ import {
   answerConsoleChallenge,
   createConsoleChallenge,
   decodeTyped,
+  digestOfShare,
+  splitRecoveryKey,
   wrapForConsole,
+  type OwnerRecovery,
 } from '../../internal/statedisk/index.ts';
 import { createMemoryLogger, createSwtpmFactory, type SwtpmFactory } from '../../internal/testing/index.ts';
 import type { Tpm } from '../../internal/tpm/index.ts';
@@ -56,6 +59,7 @@ const machineKeyPem = new Secret(
 );
 const reason = new DiskError('disk-locked', 'unsealing the node share of the state disk: changed: pcr7');
 const KEY = new Uint8Array(32).fill(7);
+const ONE_OWNER: OwnerRecovery = { kind: 'key', sealed: new Uint8Array(3) };
 const registers = [{ pcr: 7, sealed: new Uint8Array(32), now: new Uint8Array(32).fill(1) }];
 
 let factory: SwtpmFactory;
@@ -74,7 +78,7 @@ async function withMachine(
     /** Resolves when nothing reads codes any more. */
     readonly ended: Promise<void>;
   }) => Promise<void>,
-  consoleEntry?: ConsoleEntry,
+  { consoleEntry, recovery = ONE_OWNER }: { consoleEntry?: ConsoleEntry; recovery?: OwnerRecovery } = {},
 ): Promise<void> {
   await using chip = await factory.start();
   await using tpm = chip.open();
@@ -94,8 +98,7 @@ async function withMachine(
     fingerprint: 'sha256:00',
     machine: { hostname: () => 'n2', addresses: () => ['127.0.0.1'], architecture: () => 'amd64' } as never,
     openConsole: () => Promise.resolve(consoleEntry),
-    read: () =>
-      Promise.resolve({ uuid: 'uuid', recovery: new Uint8Array(3), consoleRecovery: undefined, registers }),
+    read: () => Promise.resolve({ uuid: 'uuid', recovery, consoleRecovery: undefined, registers }),
     recover: async (recoveryKey) => {
       const first = recoveryKey.reveal()[0] ?? 0;
       tried.push(first);
@@ -103,7 +106,7 @@ async function withMachine(
       if (first !== KEY[0]) throw new DiskError('disk-recovery-refused', 'opening the state disk');
     },
   };
-  const locked = createLockedDiskServer(ports);
+  const locked = createLockedDiskServer(ports, signal);
   const { recovered } = locked;
   const stop = new AbortController();
   const ended = untilRecovered(ports, locked, stop.signal);
@@ -223,31 +226,115 @@ describe('a machine with a locked state disk', () => {
     });
   });
 
+  test('opens once enough owners have given their shares, at the console or over the network', async () => {
+    const { secrets, recovery } = await splitAmong(3);
+    const [first, second, third] = secrets.map((each) => each.reveal()) as [
+      Uint8Array,
+      Uint8Array,
+      Uint8Array,
+    ];
+    const { consoleEntry, pipe, code } = await createConsole(new Secret(second));
+    await withMachine(
+      async ({ channel, tried, isRecovered, ended }) => {
+        const client = createClient(LockedDiskApi, channel);
+        const send = async (share: Uint8Array): Promise<number> =>
+          (await client.recover(await sealed(channel, share), call)).missing;
+        expect(await client.describe({}, call)).toMatchObject({
+          ...{ recovery: new Uint8Array(), threshold: 2, given: 0 },
+          shares: recovery.shares.map((each) => each.sealed),
+        });
+        expect(await send(third)).toBe(1);
+        expect(await send(third)).toBe(1);
+        for (const wrong of [third.with(0, (third[0] ?? 0) ^ 1), KEY])
+          await expect(send(wrong)).rejects.toMatchObject({ code: 'machineservice-share-refused' });
+        expect(await client.describe({}, call)).toMatchObject({ given: 1 });
+        expect([tried, isRecovered()]).toEqual([[], false]);
+        await appendFile(pipe, `${code}\n`);
+        await ended;
+        expect([tried, isRecovered()]).toEqual([[KEY[0]], true]);
+        expect(await send(first)).toBe(0);
+        expect(tried).toEqual([KEY[0]]);
+      },
+      { recovery, consoleEntry },
+    );
+  });
+
+  test('opens once when the last two owners send their shares at the same time', async () => {
+    const { secrets, recovery } = await splitAmong(3);
+    await withMachine(
+      async ({ channel, tried }) => {
+        const client = createClient(LockedDiskApi, channel);
+        const requests = [];
+        for (const share of secrets) requests.push(await sealed(channel, share.reveal()));
+        const answers = await Promise.all(requests.map((request) => client.recover(request, call)));
+        expect(answers.map(({ missing }) => missing)).toEqual([1, 0, 0]);
+        expect(tried).toEqual([KEY[0]]);
+      },
+      { recovery },
+    );
+  });
+
+  test('needs all shares again if they do not open the disk', async () => {
+    const { secrets, recovery } = await splitAmong(2, KEY.with(0, 1));
+    await withMachine(
+      async ({ channel, tried }) => {
+        const client = createClient(LockedDiskApi, channel);
+        const [first, second] = secrets.map((each) => each.reveal()) as [Uint8Array, Uint8Array];
+        await client.recover(await sealed(channel, first), call);
+        await expect(client.recover(await sealed(channel, second), call)).rejects.toMatchObject({
+          code: 'disk-recovery-refused',
+        });
+        expect((await client.recover(await sealed(channel, second), call)).missing).toBe(1);
+        expect(tried).toEqual([1]);
+      },
+      { recovery },
+    );
+  });
+
   test('opens with the code of an owner in the named pipe; then nothing reads the pipe', async () => {
     const { consoleEntry, pipe, code } = await createConsole();
-    await withMachine(async ({ tried, isRecovered, ended }) => {
-      await appendFile(pipe, `${code}\n`);
-      await ended;
-      expect([tried, isRecovered()]).toEqual([[KEY[0]], true]);
-    }, consoleEntry);
+    await withMachine(
+      async ({ tried, isRecovered, ended }) => {
+        await appendFile(pipe, `${code}\n`);
+        await ended;
+        expect([tried, isRecovered()]).toEqual([[KEY[0]], true]);
+      },
+      { consoleEntry },
+    );
   });
 
   test('reads no code any more when an owner has recovered the disk over the network', async () => {
     const { consoleEntry } = await createConsole();
-    await withMachine(async ({ channel, tried, ended }) => {
-      await createClient(LockedDiskApi, channel).recover(await sealed(channel, KEY), call);
-      await ended;
-      expect(tried).toEqual([KEY[0]]);
-    }, consoleEntry);
+    await withMachine(
+      async ({ channel, tried, ended }) => {
+        await createClient(LockedDiskApi, channel).recover(await sealed(channel, KEY), call);
+        await ended;
+        expect(tried).toEqual([KEY[0]]);
+      },
+      { consoleEntry },
+    );
   });
 });
 
-/** A way in at the console whose recovery key is `KEY`, and the code of its owner. */
-async function createConsole() {
+/** A recovery key that two of the owners have together. */
+async function splitAmong(owners: number, key = KEY) {
+  const secrets = await splitRecoveryKey(new Secret(key), { owners, threshold: 2 });
+  const shares = secrets.map((share, at) => ({
+    sealed: new Uint8Array(3 + at),
+    digest: digestOfShare(share),
+  }));
+  return { secrets, recovery: { kind: 'shares', threshold: 2, shares } as const };
+}
+
+/** A way in at the console at which the code of an owner gives `given`, and this code. */
+async function createConsole(given: Secret<Uint8Array> = new Secret(KEY)) {
   const commands = new ExecaRunner({ path: '/usr/sbin:/usr/bin:/sbin:/bin' });
   const [secret, uuid] = [new Secret(new Uint8Array(32).fill(5)), 'e69a2e66-2bc8-4695-b852-75f129bb9e54'];
   const recipients = [rawX25519(x25519PrivateKey(secret.reveal()))];
-  const recovery = wrapForConsole(new Secret(KEY), { uuid, recipients });
+  const recovery = wrapForConsole(
+    uuid,
+    recipients.map((recipient) => ({ recipient, secret: given })),
+  );
   const challenge = createConsoleChallenge({ uuid, recovery, recipients });
   const typed = decodeTyped('challenge', challenge.text);
   if (typed.kind === 'mistyped') throw new Error(typed.why);

@@ -21,9 +21,10 @@ const uuid = 'e69a2e66-2bc8-4695-b852-75f129bb9e54';
 function start() {
   const [recovered, tried] = [new EventValue<true>(), [] as Uint8Array[]];
   const late = Promise.withResolvers<ConsoleEntry>();
-  const recover = async (key: Secret<Uint8Array>): Promise<void> => {
+  const recover = (key: Secret<Uint8Array>): Promise<number> => {
     tried.push(key.reveal());
     recovered.set(true);
+    return Promise.resolve(0);
   };
   const ports = {
     ...{ clock: new FakeClock(), log: createMemoryLogger().log },
@@ -43,7 +44,10 @@ describe('a machine whose console opens late', () => {
     };
     const owner = new Secret(new Uint8Array(32).fill(5));
     const recipients = [rawX25519(x25519PrivateKey(owner.reveal()))];
-    const recovery = wrapForConsole(new Secret(KEY), { uuid, recipients });
+    const recovery = wrapForConsole(
+      uuid,
+      recipients.map((recipient) => ({ recipient, secret: new Secret(KEY) })),
+    );
     const challenge = createConsoleChallenge({ uuid, recovery, recipients });
     const bytes = decodeTyped('challenge', challenge.text);
     if (bytes.kind === 'mistyped') throw new Error(bytes.why);

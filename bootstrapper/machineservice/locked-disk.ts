@@ -1,14 +1,21 @@
-import { LockedDisk as LockedDiskApi } from '../../initproto/gen/disk_pb.js';
+import type { MessageInitShape } from '@bufbuild/protobuf';
+import { LockedDisk as LockedDiskApi, type DescribeResponseSchema } from '../../initproto/gen/disk_pb.js';
 import { decryptWithTpm } from '../../internal/attestation/enrolment/index.ts';
 import { PORTS } from '../../internal/endpoint/index.ts';
 import { childSignal } from '../../internal/cleanup/index.ts';
-import type { CodedError } from '../../internal/errors/index.ts';
+import { findCoded, type CodedError } from '../../internal/errors/index.ts';
 import { EventValue, when, type Readable } from '../../internal/event/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
 import { implement, type Handlers } from '../../internal/rpc/index.ts';
 import type { CommandRunner } from '../../internal/exec/index.ts';
 import type { Secret } from '../../internal/secret/index.ts';
-import type { ConsoleChallenge } from '../../internal/statedisk/index.ts';
+import {
+  ownersNeeded,
+  RECOVERY_SHARE_BYTES,
+  SHARE_BYTES,
+  type ConsoleChallenge,
+  type OwnerRecovery,
+} from '../../internal/statedisk/index.ts';
 import type { MachineEvidence } from '../attest/index.ts';
 import type { LockedDisk } from '../disk/index.ts';
 import {
@@ -20,12 +27,14 @@ import {
 } from '../initserver/index.ts';
 import { keyOfCode, readCodes, type CodeSources } from './code-entry.ts';
 import { MachineServiceError } from './errors.ts';
+import { GivenShares } from './given-shares.ts';
 
 /** Time for the response to reach the owner before the port closes. */
 const CLOSE_MS = 2_000;
-/** A challenge, or a key of 32 bytes with its tag. */
+/** A challenge, or a key or share with its tag. */
 const MAX_PART_BYTES = 4096;
-const KEY_BYTES = 32;
+/** The lengths of a recovery key and of a recovery share. */
+const SECRET_BYTES = [SHARE_BYTES, RECOVERY_SHARE_BYTES];
 /** The value of `DescribeResponse.enrolment_state`. The real state is unknown, because it is on the locked disk. */
 const ENROLMENT_STATE = 'DiskLocked';
 
@@ -59,7 +68,7 @@ export interface ConsoleEntry {
  * only the TPM identifies the machine, because the machine key and the records of its cluster are on the locked disk.
  */
 export async function serveLockedDisk(ports: LockedDiskPorts, signal: AbortSignal): Promise<void> {
-  const locked = createLockedDiskServer(ports);
+  const locked = createLockedDiskServer(ports, signal);
   await using server = locked.server;
   await server.listenEverywhere(PORTS.init);
   const { code } = ports.reason;
@@ -93,32 +102,53 @@ export async function untilRecovered(
   }
 }
 
+/**
+ * Takes the recovery key of the disk, or the recovery share of one owner, and opens the disk as soon as there are enough.
+ * @returns how many more owners must act; 0 if the disk is open
+ * @throws MachineServiceError `machineservice-share-refused`, DiskError: nothing was changed
+ */
+type Recover = (secret: Secret<Uint8Array>) => Promise<number>;
+
 /** The server, what recovers the disk over it or otherwise, and a value that is set once the disk is open. */
-export function createLockedDiskServer(ports: LockedDiskPorts): {
+export function createLockedDiskServer(
+  ports: LockedDiskPorts,
+  signal: AbortSignal,
+): {
   readonly server: ReturnType<typeof createOwnerServer>;
-  readonly recover: (recoveryKey: Secret<Uint8Array>) => Promise<void>;
+  readonly recover: Recover;
   readonly recovered: Readable<true>;
 } {
   const { evidence, reason, device, log } = ports;
   const recovered = new EventValue<true>();
-  let last: Promise<void> = Promise.resolve();
-  const recoverOnce = async (recoveryKey: Secret<Uint8Array>): Promise<void> => {
-    if (recovered.peek().set) return;
-    await ports.recover(recoveryKey);
-    log.info('state disk recovered by an owner', { device });
+  const shares = new GivenShares();
+  let last: Promise<unknown> = Promise.resolve();
+  const recoverOnce: Recover = async (secret) => {
+    if (recovered.peek().set) return 0;
+    const locked = await ports.read(signal);
+    const key = await shares.take(locked, secret);
+    if (typeof key === 'number') {
+      log.info('recovery share of an owner received', { device, missing: key });
+      return key;
+    }
+    await ports.recover(key).catch((error: unknown) => {
+      if (findCoded(error)?.code === 'disk-recovery-refused') shares.forget();
+      throw error;
+    });
+    log.info('state disk recovered', { device, owners: ownersNeeded(locked.recovery) });
     recovered.set(true);
+    return 0;
   };
   // Runs one recovery at a time. A recovery continues even if the connection of its caller ends.
-  const recover = async (recoveryKey: Secret<Uint8Array>): Promise<void> => {
-    const running = last.then(() => recoverOnce(recoveryKey));
+  const recover: Recover = async (secret) => {
+    const running = last.then(() => recoverOnce(secret));
     last = running.catch(() => undefined);
-    await running;
+    return running;
   };
   const server = createOwnerServer(
     createRefusingInitHandlers(ports, { enrolmentState: ENROLMENT_STATE, reason }),
     {
       ...{ ...ports, shows: evidence.issuers },
-      also: [implement(LockedDiskApi, lockedDiskHandlers(ports, recover))],
+      also: [implement(LockedDiskApi, lockedDiskHandlers(ports, { shares, recover }))],
     },
   );
   return { server, recovered, recover };
@@ -126,27 +156,36 @@ export function createLockedDiskServer(ports: LockedDiskPorts): {
 
 function lockedDiskHandlers(
   ports: LockedDiskPorts,
-  recover: (recoveryKey: Secret<Uint8Array>) => Promise<void>,
+  { shares, recover }: { readonly shares: GivenShares; readonly recover: Recover },
 ): Handlers<typeof LockedDiskApi, OwnerPeer> {
   const { device, reason, evidence } = ports;
   return {
     describe: async (_request, { signal }) => {
-      const { uuid, recovery, registers } = await ports.read(signal);
+      const locked = await ports.read(signal);
       return {
-        ...{ device, uuid, recovery, code: reason.code, message: reason.message },
-        registers: registers.map((register) => ({ ...register })),
+        ...{ device, uuid: locked.uuid, code: reason.code, message: reason.message },
+        ...recoveryOf(locked.recovery),
+        given: shares.countFor(locked),
+        registers: locked.registers.map((register) => ({ ...register })),
       };
     },
     recover: async (request, { peer, signal }) => {
-      const recoveryKey = await decryptKey(request, (envelope) =>
+      const secret = await decryptKey(request, (envelope) =>
         decryptWithTpm(envelope, peer.session, (challenge, session) =>
           evidence.answerChallenge(challenge, session, signal),
         ),
       );
-      await recover(recoveryKey);
-      return {};
+      return { missing: await recover(secret) };
     },
   };
+}
+
+function recoveryOf(
+  recovery: OwnerRecovery,
+): Pick<MessageInitShape<typeof DescribeResponseSchema>, 'recovery' | 'threshold' | 'shares'> {
+  if (recovery.kind === 'key') return { recovery: recovery.sealed };
+  const { threshold, shares } = recovery;
+  return { threshold, shares: shares.map(({ sealed }) => sealed) };
 }
 
 type Envelope = Parameters<typeof decryptWithTpm>[0];
@@ -167,9 +206,9 @@ async function decryptKey(
       cause,
     });
   });
-  if (key.reveal().length === KEY_BYTES) return key;
+  if (SECRET_BYTES.includes(key.reveal().length)) return key;
   throw new MachineServiceError(
     'machineservice-recovery-key-unreadable',
-    'reading the recovery key: not 32 bytes',
+    `reading the recovery key: not ${SECRET_BYTES.join(' or ')} bytes`,
   );
 }

@@ -55,6 +55,7 @@ function createChecks() {
       pcrs: [7],
       integrity: true,
       recoveryRecipients: ['age1x'] as [string],
+      recoveryThreshold: 1,
     },
   };
   const tpm = { use: () => Promise.reject(new Error('no response')) };

@@ -112,6 +112,10 @@ disk changes nothing.
 
 If cluster.yaml requires certain measurements, write the new ones there first.
 
+If the provisioning file demands several owners (recoveryThreshold), each of them runs
+this command, and the disk opens with the last one. Until then the command ends with
+exit code 7 (partly done) and says how many are missing.
+
 A machine without a network shows a challenge on its console. With --console the
 command asks for it, and shows a code that you type at that console. The code is for
 this challenge only. Nothing proves to the workstation what the machine is: look

@@ -25,6 +25,8 @@ export interface GenerateProvisioningOptions extends PackageOptions {
   readonly stateDiskIntegrity?: boolean;
   /** Recipients ("age1…") of the recovery key of the state disk, beside the owner key of the workspace. */
   readonly recoveryRecipients: readonly string[];
+  /** How many of these keys recover the disk together; undefined: each alone. */
+  readonly recoveryThreshold?: number;
   /** File to create (0600); undefined for standard output. */
   readonly out?: string;
 }
@@ -50,6 +52,11 @@ export async function runProvisioningGenerate(
   };
   const json = `${JSON.stringify(provisioning, undefined, 2)}\n`;
   verifyFlags(json);
+  if (options.recoveryThreshold !== undefined && options.recoveryThreshold > provisioning.ownerKeys.length)
+    context.host.warn(
+      'provisioning-recovery-threshold',
+      `A recovery needs ${options.recoveryThreshold} recipients, but the machine serves only ${provisioning.ownerKeys.length} owner (--owner-key) over the network. The others must have a key that this owner uses with --recovery-key, or act at the console.`,
+    );
   await warnOfVariant(context, { hasTpm: tpmDevice !== undefined, processor });
   const hasStateDisk = provisioning.stateDisk !== undefined;
   const userData =
@@ -79,6 +86,7 @@ const FLAGS: Readonly<Record<string, string>> = {
   'stateDisk.device': '--state-disk',
   'stateDisk.pcrs': '--state-disk-pcrs',
   'stateDisk.recoveryRecipients': '--recovery-recipient',
+  'stateDisk.recoveryThreshold': '--recovery-threshold',
 };
 
 /** Parses the file with the agent's own schema. @throws ProvisioningError `provisioning-flag-invalid` */
@@ -102,9 +110,10 @@ async function stateDiskOf(
   options: GenerateProvisioningOptions,
 ): Promise<object | undefined> {
   const { stateDisk: device, stateDiskPcrs: pcrs, stateDiskIntegrity, recoveryRecipients } = options;
+  const { recoveryThreshold } = options;
   if (device === undefined) {
-    if (pcrs === undefined && stateDiskIntegrity !== false && recoveryRecipients.length === 0)
-      return undefined;
+    const isSet = [pcrs, recoveryThreshold].some((each) => each !== undefined);
+    if (!isSet && stateDiskIntegrity !== false && recoveryRecipients.length === 0) return undefined;
     throw new ProvisioningError('provisioning-flag-invalid', '--state-disk must be given too');
   }
   if (options.tpmDevice === undefined)
@@ -124,8 +133,13 @@ async function stateDiskOf(
   return {
     ...{ device, pcrs }, // JSON omits undefined members
     integrity: stateDiskIntegrity === false ? false : undefined,
-    approvalKey: ownerKey && approvalKeyOfOwner(ownerKey).publicKey,
+    // An approval key lets one owner alone open the disk for other software.
+    approvalKey:
+      (recoveryThreshold ?? 1) > 1 || ownerKey === undefined
+        ? undefined
+        : approvalKeyOfOwner(ownerKey).publicKey,
     recoveryRecipients: recipients,
+    recoveryThreshold,
   };
 }
 

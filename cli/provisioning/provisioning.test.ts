@@ -172,15 +172,23 @@ describe('cluster provisioning generate --state-disk', () => {
       integrity: true,
       approvalKey: approvalKeyOfOwner(keyPem).publicKey,
       recoveryRecipients: [own],
+      recoveryThreshold: 1,
     });
     const again = { ...context, host: new RecordingHost() };
-    const more = { stateDiskPcrs: [4, 9], stateDiskIntegrity: false, recoveryRecipients: [OTHER, own] };
+    const more = {
+      ...{ stateDiskPcrs: [4, 9], stateDiskIntegrity: false },
+      ...{ recoveryRecipients: [OTHER, own], recoveryThreshold: 2 },
+    };
     await runProvisioningGenerate(again, { ...plain, ownerKeys: [], stateDisk, ...more });
     expect(diskOf(again)).toEqual({
       ...{ device: stateDisk, pcrs: [4, 9], integrity: false },
-      approvalKey: approvalKeyOfOwner(keyPem).publicKey,
       recoveryRecipients: [own, OTHER],
+      recoveryThreshold: 2,
     });
+    expect(again.host.codes).toContain('provisioning-recovery-threshold');
+    const both = { ...context, host: new RecordingHost() };
+    await runProvisioningGenerate(both, { ...plain, ownerKeys: [KEY, Buffer.alloc(32, 8).toString('base64')], stateDisk, ...more });
+    expect(both.host.codes).not.toContain('provisioning-recovery-threshold');
   });
 
   test.each([
@@ -196,6 +204,13 @@ describe('cluster provisioning generate --state-disk', () => {
       { recoveryRecipients: [OTHER] },
       'provisioning-flag-invalid',
       '--state-disk',
+    ],
+    ['a threshold without a disk', { recoveryThreshold: 2 }, 'provisioning-flag-invalid', '--state-disk'],
+    [
+      'a threshold above the number of recipients',
+      { stateDisk, recoveryRecipients: [OTHER], recoveryThreshold: 2 },
+      'provisioning-flag-invalid',
+      '--recovery-threshold must be at most the number of recipients (1)',
     ],
     ['PCRs without a disk', { stateDiskPcrs: [4] }, 'provisioning-flag-invalid', '--state-disk'],
     [

@@ -42,6 +42,10 @@ export const recoverErrors = defineErrors({
     'The machine’s answer about its disk is malformed, or contradicts its evidence. Nothing was changed.',
     'Run the command again. If this remains, other software answers on the machine: boot an image that you trust.',
   ),
+  'recover-disk-no-share': fault.operator.refused(
+    'Several owners open the disk together, and none of their shares is for this recovery key. Nothing was changed.',
+    'Use the owner key, or with --recovery-key the key, of a recipient that the provisioning file of the machine named when the disk was formatted.',
+  ),
   'recover-timeout': retryable.system.unreachable(
     'The recovery has started, but etcd is not serving in a new epoch yet.',
     'The recovery continues. Run `cluster recover quorum` again to follow it; see `journalctl -u bootstrapper` for its log.',

@@ -31,7 +31,11 @@ async function createPair(host = new RecordingHost(), recipient?: string) {
   const recipients = [parseRecipient(recipient ?? recoveryKeyOfOwner(keyPem).recipient)];
   const uuid = 'e69a2e66-2bc8-4695-b852-75f129bb9e54';
   const machine: ConsoleChallenge = createConsoleChallenge({
-    ...{ uuid, recipients, recovery: wrapForConsole(KEY, { uuid, recipients }) },
+    ...{ uuid, recipients },
+    recovery: wrapForConsole(
+      uuid,
+      recipients.map((each) => ({ recipient: each, secret: KEY })),
+    ),
   });
   await files.writeAtomic('/recovery.txt', `${OTHER.key}\n`);
   return {

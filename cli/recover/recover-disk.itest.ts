@@ -35,6 +35,9 @@ const clock = new SystemClock();
 const signal = new AbortController().signal;
 const PCRS = Array.from({ length: 16 }, (_, pcr) => pcr);
 const KEY = new Uint8Array(32).fill(7);
+const SHARE = new Uint8Array(33).fill(9);
+/** A recipient whose private key no test has. */
+const OTHER = 'age1eqsckkca230dt2w5h68h3gnqqrevhygq5fljj85z3m4cz9lmd46sxk3ed0';
 const CONFIG = JSON.stringify({
   version: 1,
   name: 'prod',
@@ -64,6 +67,11 @@ interface Behaviour {
   readonly enrolmentState?: string;
   /** Recipient of the recovery key; default: the owner of the workspace. */
   readonly recipient?: string;
+  /** Several owners must act: recipients of shares, each `SHARE` with its index as first byte. */
+  readonly owners?: readonly string[];
+  readonly threshold?: number;
+  /** How many owners are missing after a share. */
+  readonly missing?: number;
   /** A register of PCR 7 that is not the quoted one. */
   readonly now?: Uint8Array;
 }
@@ -76,7 +84,7 @@ async function withLockedMachine(
     /** Recovery keys that the machine received. */
     readonly received: Uint8Array[];
     readonly host: RecordingHost;
-    readonly recover: (options?: Partial<RecoverDiskOptions>) => Promise<void>;
+    readonly recover: (options?: Partial<RecoverDiskOptions>) => Promise<string>;
   }) => Promise<void>,
   host = new RecordingHost(),
 ): Promise<void> {
@@ -91,11 +99,11 @@ async function withLockedMachine(
   const quoted = await tpm.use(signal, (connection) =>
     readPcrs(connection, { hash: 'sha256', pcrs: [7] }, signal),
   );
-  async function* plain(): AsyncGenerator<Uint8Array> {
-    yield await Promise.resolve(KEY);
-  }
-  const recipient = behaviour.recipient ?? recoveryKeyOfOwner(owner.keyPem).recipient;
-  const recovery = Buffer.concat(await Array.fromAsync(encryptAge(plain(), [recipient])));
+  const own = recoveryKeyOfOwner(owner.keyPem).recipient;
+  const { owners } = behaviour;
+  const recovery =
+    owners === undefined ? await encryptFor(behaviour.recipient ?? own, KEY) : new Uint8Array();
+  const shares = (owners ?? []).map((recipient, at) => encryptFor(recipient || own, SHARE.with(0, at)));
   const base64 = (bytes: Uint8Array): string => Buffer.from(bytes).toString('base64');
   await using server = new RpcServer<AttestedPeer>({
     clock,
@@ -125,13 +133,13 @@ async function withLockedMachine(
         }),
       }),
       implement(LockedDisk, {
-        describe: () =>
-          Promise.resolve({
-            ...{ device: '/dev/sdb', uuid: 'uuid', code: 'disk-locked', message: 'changed: pcr7', recovery },
-            registers: [
-              { pcr: 7, sealed: new Uint8Array(32).fill(1), now: behaviour.now ?? quoted.get(7) ?? KEY },
-            ],
-          }),
+        describe: async () => ({
+          ...{ device: '/dev/sdb', uuid: 'uuid', code: 'disk-locked', message: 'changed: pcr7', recovery },
+          ...{ shares: await Promise.all(shares), threshold: behaviour.threshold ?? 0, given: 1 },
+          registers: [
+            { pcr: 7, sealed: new Uint8Array(32).fill(1), now: behaviour.now ?? quoted.get(7) ?? KEY },
+          ],
+        }),
         recover: async ({ challenge, nonce, ciphertext }, { peer }) => {
           const envelope = {
             challenge: base64(challenge),
@@ -139,7 +147,7 @@ async function withLockedMachine(
             ciphertext: base64(ciphertext),
           };
           received.push((await decryptWithTpm(envelope, peer.session, answer)).reveal());
-          return {};
+          return { missing: behaviour.missing ?? 0 };
         },
       }),
     ],
@@ -154,6 +162,13 @@ async function withLockedMachine(
     ...{ machine, received, host },
     recover: (options = {}) => runRecoverDisk(context, 'n2', { ...given, ...options }),
   });
+}
+
+async function encryptFor(recipient: string, secret: Uint8Array): Promise<Uint8Array> {
+  async function* plain(): AsyncGenerator<Uint8Array> {
+    yield await Promise.resolve(secret);
+  }
+  return Buffer.concat(await Array.fromAsync(encryptAge(plain(), [recipient])));
 }
 
 function initHandlers(handlers: Partial<Handlers<typeof InitApi, AttestedPeer>>) {
@@ -175,6 +190,38 @@ describe('cluster recover disk', () => {
         registers: [{ pcr: 7, sealed: '01'.repeat(32), isChanged: true }],
       });
       expect(JSON.stringify(host.records)).not.toContain(Buffer.from(KEY).toString('hex'));
+    });
+  });
+
+  test('sends the share of this owner if several must act, and says how many are missing', async () => {
+    const several = { owners: [OTHER, ''], threshold: 2, missing: 1 };
+    await withLockedMachine(several, async ({ recover, received, host }) => {
+      expect(await recover({ yes: true })).toBe('partial');
+      expect(received).toEqual([SHARE.with(0, 1)]);
+      expect(host.answered).toMatchObject({
+        ...{ node: 'n2', state: 'locked', missing: 1, owners: { needed: 2, of: 2, given: 1 } },
+      });
+      expect(JSON.stringify(host.records)).toContain(
+        'The disk opens when 2 of its 2 owners have given their shares; the machine has 1 of them.',
+      );
+    });
+    await withLockedMachine({ ...several, missing: 0 }, async ({ recover, host }) => {
+      expect(await recover({ yes: true })).toBe('ok');
+      expect(host.answered).toMatchObject({ state: 'open' });
+    });
+    await withLockedMachine({ owners: [OTHER, OTHER], threshold: 2 }, async ({ recover, received }) => {
+      await expect(recover({ yes: true })).rejects.toMatchObject({ code: 'recover-disk-no-share' });
+      expect(received).toEqual([]);
+    });
+  });
+
+  test.each([
+    ['more owners than there are', { owners: [''], threshold: 2 }],
+    ['shares although one owner is enough', { owners: [''], threshold: 1 }],
+  ])('sends nothing to a machine that asks for %s', async (_, behaviour) => {
+    await withLockedMachine(behaviour, async ({ recover, received }) => {
+      await expect(recover({ yes: true })).rejects.toMatchObject({ code: 'recover-disk-answer-invalid' });
+      expect(received).toEqual([]);
     });
   });
 
@@ -231,8 +278,7 @@ describe('cluster recover disk', () => {
   });
 
   test('sends nothing if the recovery key of the owner does not decrypt the recovery data that the machine shows', async () => {
-    const recipient = 'age1eqsckkca230dt2w5h68h3gnqqrevhygq5fljj85z3m4cz9lmd46sxk3ed0';
-    await withLockedMachine({ recipient }, async ({ recover, received }) => {
+    await withLockedMachine({ recipient: OTHER }, async ({ recover, received }) => {
       await expect(recover({ yes: true })).rejects.toMatchObject({ code: 'backup-no-recovery-key' });
       expect(received).toEqual([]);
     });

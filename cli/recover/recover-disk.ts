@@ -1,11 +1,12 @@
 import { LockedDisk, type DescribeResponse, type Register } from '../../initproto/gen/disk_pb.js';
 import { encryptForTpm } from '../../internal/attestation/enrolment/index.ts';
-import { decryptAge } from '../../internal/backup/index.ts';
+import { BackupError, decryptAge, type RecoveryKey } from '../../internal/backup/index.ts';
 import { parseEndpoint, PORTS } from '../../internal/endpoint/index.ts';
-import { CodedError } from '../../internal/errors/index.ts';
+import { CodedError, type ExitName } from '../../internal/errors/index.ts';
 import { printable } from '../../internal/printable/index.ts';
 import type { Client } from '../../internal/rpc/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
+import { RECOVERY_SHARE_BYTES, SHARE_BYTES } from '../../internal/statedisk/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { readRecoveryKey } from '../backup/index.ts';
 import { readCaller, readLastNodes, withKnownMachine, type KnownMachine } from '../cluster/index.ts';
@@ -22,7 +23,7 @@ const LOCKED = 'DiskLocked';
 const MAX_RECOVERY_BYTES = 64 * 1024;
 const MAX_REGISTERS = 24;
 const REGISTER_BYTES = 32;
-const KEY_BYTES = 32;
+const MAX_OWNERS = 32;
 const EK = /^tpm-ek:([0-9a-f]{64})$/;
 
 /** Arguments of `cluster recover disk`. */
@@ -40,29 +41,31 @@ export interface RecoverDiskOptions {
 
 /**
  * `cluster recover disk`: opens the state disk of a machine whose TPM does not release the disk key, and seals the disk
- * to the current registers of the machine. The recovery key is decrypted here, and sent so that only the TPM of this
- * machine can read it.
+ * to the current registers of the machine. The recovery key, or the share of one owner, is decrypted here, and sent so
+ * that only the TPM of this machine can read it. If several owners must act, each runs this command; the last one opens the disk.
  * @throws RecoverError, ClusterError, BackupError, RemoteError `disk-recovery-refused`
  */
 export async function runRecoverDisk(
   context: CommandContext,
   name: string,
   options: RecoverDiskOptions,
-): Promise<void> {
+): Promise<ExitName> {
   const target = await chooseTarget(context, name, options);
   try {
-    await withKnownMachine(context, target, (machine) => recoverDisk(context, { name, options, machine }));
+    return await withKnownMachine(context, target, (machine) =>
+      recoverDisk(context, { name, options, machine }),
+    );
   } catch (error) {
     // A node whose disk is open has closed its init port.
     if (!(error instanceof CodedError && error.code === 'cluster-machine-is-node')) throw error;
-    reportOpen(context, name);
+    return reportOpen(context, name);
   }
 }
 
 async function recoverDisk(
   context: CommandContext,
   at: { readonly name: string; readonly options: RecoverDiskOptions; readonly machine: KnownMachine },
-): Promise<void> {
+): Promise<ExitName> {
   const { host, signal } = context;
   const { name, options, machine } = at;
   if (machine.enrolmentState !== LOCKED) return reportOpen(context, name);
@@ -70,21 +73,33 @@ async function recoverDisk(
   const locked = await client.describe({}, { signal, timeoutMs: ANSWER_MS });
   requireHonest(locked, machine);
   const view = viewOf(locked);
-  if (options.dryRun)
-    return host.result({ node: name, ...view, dryRun: true }, () => renderLocked(name, locked));
-  const recoveryKey = await decryptRecoveryKey(context, locked, options);
+  if (options.dryRun) {
+    host.result({ node: name, ...view, dryRun: true }, () => renderLocked(name, locked));
+    return 'ok';
+  }
+  const secret = await decryptSecret(context, locked, options);
   host.say('recover-disk-changes', renderLocked(name, locked), view);
   const question = `Open the disk of ${name} for the software with these registers?`;
   await confirmRecovery(context, { name, question, yes: options.yes });
-  await host.step('recover-disk', `Recovering the state disk of ${name}`, () =>
-    sendKey(client, { machine, recoveryKey, signal }),
+  const missing = await host.step('recover-disk', `Recovering the state disk of ${name}`, () =>
+    sendSecret(client, { machine, secret, signal }),
   );
+  if (missing > 0) {
+    host.result({ node: name, ...view, state: 'locked', missing }, () =>
+      [
+        `The machine ${name} has your share of the recovery key. ${missing} more ${missing === 1 ? 'owner' : 'owners'} must run this command before its state disk opens.`,
+        'The machine keeps the shares in memory: after a restart, or if its registers change, all owners begin again.',
+      ].join('\n'),
+    );
+    return 'partial';
+  }
   host.result({ node: name, ...view, state: 'open' }, () =>
     [
       `The state disk of ${name} is open, and sealed to the registers that the machine has now. At its next start the machine opens it by itself.`,
       'The agent of the machine starts now.',
     ].join('\n'),
   );
+  return 'ok';
 }
 
 /** The address and the TPM of the machine. @throws RecoverError `recover-disk-machine-unknown` */
@@ -118,9 +133,14 @@ function unknown(why: string): RecoverError {
 }
 
 /** Compares the answer with the quoted registers. @throws RecoverError `recover-disk-answer-invalid` */
-function requireHonest({ recovery, registers }: DescribeResponse, { peer }: KnownMachine): void {
+function requireHonest(
+  { recovery, threshold, shares, given, registers }: DescribeResponse,
+  { peer }: KnownMachine,
+): void {
   const isWellFormed =
-    recovery.length <= MAX_RECOVERY_BYTES &&
+    [recovery, ...shares].every(({ length }) => length <= MAX_RECOVERY_BYTES) &&
+    shares.length <= MAX_OWNERS &&
+    (threshold <= 1 ? shares.length === 0 : threshold <= shares.length && given <= shares.length) &&
     registers.length <= MAX_REGISTERS &&
     registers.every(({ sealed, now }) => [sealed, now].every(({ length }) => length === REGISTER_BYTES));
   if (!isWellFormed) throw invalid('malformed');
@@ -135,19 +155,37 @@ function invalid(why: string): RecoverError {
   return new RecoverError('recover-disk-answer-invalid', `reading the description of the state disk: ${why}`);
 }
 
-/** @throws BackupError when this key does not open it */
-async function decryptRecoveryKey(
+/** The recovery key, or the share of this owner. @throws BackupError, RecoverError `recover-disk-no-share` */
+async function decryptSecret(
   context: CommandContext,
-  { recovery }: DescribeResponse,
+  { recovery, shares }: DescribeResponse,
   options: RecoverDiskOptions,
 ): Promise<Secret<Uint8Array>> {
   const { keyPem } = await readOwnerKey(context, layoutOf(context.paths.workspace));
   const key = await readRecoveryKey(context, keyPem, options.recoveryKey);
-  async function* sealed(): AsyncGenerator<Uint8Array> {
-    yield await Promise.resolve(recovery);
+  if (shares.length === 0) return decryptOf(SHARE_BYTES, recovery, key);
+  let cause: unknown;
+  for (const share of shares) {
+    try {
+      return await decryptOf(RECOVERY_SHARE_BYTES, share, key);
+    } catch (error) {
+      if (!(error instanceof BackupError && error.code === 'backup-no-recovery-key')) throw error;
+      cause = error; // the share of another owner
+    }
   }
-  const plain = Buffer.concat(await Array.fromAsync(decryptAge(sealed(), [key])));
-  if (plain.length !== KEY_BYTES) throw invalid(`a recovery key of ${plain.length} bytes`);
+  throw new RecoverError(
+    'recover-disk-no-share',
+    `decrypting a share of the recovery key, which ${shares.length} owners have`,
+    { cause },
+  );
+}
+
+async function decryptOf(length: number, sealed: Uint8Array, key: RecoveryKey): Promise<Secret<Uint8Array>> {
+  async function* bytes(): AsyncGenerator<Uint8Array> {
+    yield await Promise.resolve(sealed);
+  }
+  const plain = Buffer.concat(await Array.fromAsync(decryptAge(bytes(), [key])));
+  if (plain.length !== length) throw invalid(`${plain.length} bytes instead of ${length}`);
   return new Secret(new Uint8Array(plain));
 }
 
@@ -161,32 +199,35 @@ export async function confirmRecovery(
   throw new RecoverError('recover-disk-not-confirmed', `recovering the state disk of ${printable(name)}`);
 }
 
-async function sendKey(
+/** @returns how many more owners must act */
+async function sendSecret(
   client: Client<typeof LockedDisk>,
   {
     machine: { endorsement, peer },
-    recoveryKey,
+    secret,
     signal,
   }: {
     readonly machine: KnownMachine;
-    readonly recoveryKey: Secret<Uint8Array>;
+    readonly secret: Secret<Uint8Array>;
     readonly signal: AbortSignal;
   },
-): Promise<void> {
-  const { challenge, nonce, ciphertext } = encryptForTpm(recoveryKey, endorsement, peer.session);
+): Promise<number> {
+  const { challenge, nonce, ciphertext } = encryptForTpm(secret, endorsement, peer.session);
   const request = {
     challenge: Buffer.from(challenge, 'base64'),
     nonce: Buffer.from(nonce, 'base64'),
     ciphertext: Buffer.from(ciphertext, 'base64'),
   };
-  await client.recover(request, { signal, timeoutMs: RECOVER_MS });
+  return (await client.recover(request, { signal, timeoutMs: RECOVER_MS })).missing;
 }
 
-function reportOpen({ host }: CommandContext, name: string): void {
+function reportOpen({ host }: CommandContext, name: string): ExitName {
   host.result({ node: name, state: 'open' }, () => `The state disk of ${name} is open. Nothing was changed.`);
+  return 'ok';
 }
 
-function renderLocked(name: string, { device, uuid, code, message, registers }: DescribeResponse): string {
+function renderLocked(name: string, locked: DescribeResponse): string {
+  const { device, uuid, code, message, registers, threshold, shares, given } = locked;
   const row = (register: Register): string[] => [
     String(register.pcr),
     hex(register.sealed),
@@ -194,14 +235,20 @@ function renderLocked(name: string, { device, uuid, code, message, registers }: 
   ];
   return [
     `The state disk of ${name} (${printable(device)}, ${printable(uuid)}) does not open: ${printable(code)}: ${printable(message)}`,
+    ...(threshold > 1
+      ? [
+          `The disk opens when ${threshold} of its ${shares.length} owners have given their shares; the machine has ${given} of them.`,
+        ]
+      : []),
     formatTable(['PCR', 'SEALED TO', 'NOW'], registers.map(row)),
   ].join('\n');
 }
 
-function viewOf({ device, uuid, code, message, registers }: DescribeResponse) {
+function viewOf({ device, uuid, code, message, registers, threshold, shares, given }: DescribeResponse) {
   const texts = { device, uuid, code, message };
   return {
     ...Object.fromEntries(Object.entries(texts).map(([key, text]) => [key, printable(text)])),
+    ...(threshold > 1 && { owners: { needed: threshold, of: shares.length, given } }),
     registers: registers.map((register) => ({
       pcr: register.pcr,
       sealed: hex(register.sealed),

@@ -54,7 +54,7 @@ export declare type DescribeResponse = Message<"cluster.disk.v1.DescribeResponse
   message: string;
 
   /**
-   * The recovery key, encrypted to the owners (age).
+   * The recovery key, encrypted to the owners (age); empty if several owners must act.
    *
    * @generated from field: bytes recovery = 5;
    */
@@ -66,6 +66,27 @@ export declare type DescribeResponse = Message<"cluster.disk.v1.DescribeResponse
    * @generated from field: repeated cluster.disk.v1.Register registers = 6;
    */
   registers: Register[];
+
+  /**
+   * How many owners must act; 0 means 1.
+   *
+   * @generated from field: uint32 threshold = 7;
+   */
+  threshold: number;
+
+  /**
+   * For each owner a share of the recovery key (age); empty with threshold 1.
+   *
+   * @generated from field: repeated bytes shares = 8;
+   */
+  shares: Uint8Array[];
+
+  /**
+   * How many different shares owners have sent since the start of the machine.
+   *
+   * @generated from field: uint32 given = 9;
+   */
+  given: number;
 };
 
 /**
@@ -107,7 +128,7 @@ export declare const RegisterSchema: GenMessage<Register>;
  */
 export declare type RecoverRequest = Message<"cluster.disk.v1.RecoverRequest"> & {
   /**
-   * The recovery key, 32 bytes, encrypted so that only the TPM of this machine decrypts it in this session (TpmEnvelope of
+   * The recovery key, 32 bytes, or a share of it, 33 bytes, encrypted so that only the TPM of this machine decrypts it in this session (TpmEnvelope of
    * internal/attestation/enrolment).
    *
    * @generated from field: bytes challenge = 1;
@@ -135,6 +156,12 @@ export declare const RecoverRequestSchema: GenMessage<RecoverRequest>;
  * @generated from message cluster.disk.v1.RecoverResponse
  */
 export declare type RecoverResponse = Message<"cluster.disk.v1.RecoverResponse"> & {
+  /**
+   * How many more owners must act before the disk opens; 0: it is open.
+   *
+   * @generated from field: uint32 missing = 1;
+   */
+  missing: number;
 };
 
 /**
@@ -158,7 +185,8 @@ export declare const LockedDisk: GenService<{
     output: typeof DescribeResponseSchema;
   },
   /**
-   * Opens the disk with the recovery key and seals it to what the machine is now. A repeated call succeeds as well.
+   * Opens the disk with the recovery key and seals it to what the machine is now. If several owners must act, keeps their
+   * shares in memory until there are enough. A repeated call succeeds as well.
    *
    * @generated from rpc cluster.disk.v1.LockedDisk.Recover
    */

@@ -1,4 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
+import { recoveryKeyOfOwner } from '../backup/index.ts';
+import { generateEd25519Key } from '../crypto/index.ts';
 import {
   ConfigError,
   parseClusterConfig,
@@ -268,6 +270,7 @@ describe('parseProvisioning()', () => {
       ...disk,
       pcrs: [7],
       integrity: true,
+      recoveryThreshold: 1,
     });
     expect(parseProvisioning(JSON.stringify(good)).stateDisk).toBeUndefined();
   });
@@ -297,6 +300,34 @@ describe('parseProvisioning()', () => {
       { recoveryRecipients: [`${disk.recoveryRecipients[0]}q`] },
       'age1',
     ],
+    [
+      'with shares for the same recipient twice, once in upper case',
+      {},
+      {
+        recoveryThreshold: 2,
+        recoveryRecipients: [disk.recoveryRecipients[0], disk.recoveryRecipients[0]?.toUpperCase()],
+      },
+      'recipients that differ',
+    ],
+    [
+      'with shares for 33 recipients',
+      {},
+      {
+        recoveryThreshold: 2,
+        recoveryRecipients: Array.from(
+          { length: 33 },
+          () => recoveryKeyOfOwner(generateEd25519Key()).recipient,
+        ),
+      },
+      'at most 32 recipients',
+    ],
+    [
+      'that needs more owners than it has',
+      {},
+      { recoveryThreshold: 2 },
+      'at most the number of recipients (1)',
+    ],
+    ['that needs no owner', {}, { recoveryThreshold: 0 }, 'recoveryThreshold'],
     ['outside /dev', {}, { device: '/var/lib/disk' }, 'below /dev'],
     ['with an unknown key', {}, { integrety: false }, 'integrety'],
   ])('refuses a state disk %s', (_, more, over, says) => {

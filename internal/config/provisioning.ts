@@ -42,7 +42,10 @@ const registers = {
 
 const recipient = z.string().refine((text) => isRecipient(text), 'an age recipient, age1…');
 
-const stateDisk = z.strictObject({
+/** As many as the CLI takes from a machine; the record of a disk has room for more. */
+const MAX_SHARED_RECIPIENTS = 32;
+
+const stateDiskMembers = z.strictObject({
   device: z
     .string()
     .regex(/^\/dev\/[^\0]+$/, 'a path below /dev')
@@ -75,7 +78,32 @@ const stateDisk = z.strictObject({
     .describe(
       'Recipients (age1…) whose private keys open the disk when the TPM does not. `cluster provisioning generate` writes the recipient of the owner key. Never empty.',
     ),
+  recoveryThreshold: z
+    .int()
+    .min(1)
+    .default(1)
+    .describe(
+      'How many of the recipients must act together to recover the disk. With 2 or more, each has a share of the recovery key and nobody the key, and the recipients must differ. An approval key, if the file names one, still approves new software alone. Default: each recipient alone.',
+    ),
 });
+
+const stateDisk = stateDiskMembers.superRefine(
+  ({ recoveryRecipients: recipients, recoveryThreshold }, context) => {
+    const refuse = (message: string, member: keyof z.infer<typeof stateDiskMembers>): void =>
+      context.addIssue({ code: 'custom', message, path: [member] });
+    if (recoveryThreshold === 1) return;
+    // One key has several texts: bech32 may be in upper case.
+    const keys = recipients
+      .filter(isRecipient)
+      .map((text) => Buffer.from(parseRecipient(text)).toString('hex'));
+    if (new Set(keys).size !== keys.length)
+      refuse('recipients that differ from each other', 'recoveryRecipients');
+    if (recipients.length > MAX_SHARED_RECIPIENTS)
+      refuse(`at most ${MAX_SHARED_RECIPIENTS} recipients`, 'recoveryRecipients');
+    if (recoveryThreshold > recipients.length)
+      refuse(`at most the number of recipients (${recipients.length})`, 'recoveryThreshold');
+  },
+);
 
 const schema = z.strictObject({
   version: z.literal(1).describe('Version of the format of this file.'),

@@ -30,7 +30,10 @@ const recipients = [ann.recipient, ben.recipient];
 /** A disk whose recovery key is `KEY`. */
 const format = (uuid = UUID, of = recipients) => ({
   uuid,
-  recovery: wrapForConsole(KEY, { uuid, recipients: of }),
+  recovery: wrapForConsole(
+    uuid,
+    of.map((recipient) => ({ recipient, secret: KEY })),
+  ),
 });
 /** A start of the machine with this disk. */
 const start = (disk: ReturnType<typeof format>, of = recipients): ConsoleChallenge =>
@@ -55,6 +58,14 @@ describe('the code of an owner', () => {
     const machine = start(format());
     for (const owner of [ann, ben])
       expect(machine.open(answerOf(owner, machine))?.reveal()).toEqual(KEY.reveal());
+  });
+
+  test('gives the share of this owner, if each has an own one', () => {
+    const shares = [ann, ben].map((_, at) => new Secret(new Uint8Array(33).fill(at)));
+    const secrets = recipients.map((recipient, at) => ({ recipient, secret: shares[at] ?? KEY }));
+    const machine = start({ uuid: UUID, recovery: wrapForConsole(UUID, secrets) });
+    for (const [at, owner] of [ann, ben].entries())
+      expect(machine.open(answerOf(owner, machine))?.reveal()).toEqual(shares[at]?.reveal());
   });
 
   test('opens no other disk, no other start of the machine, and no disk that was recovered since', () => {
@@ -107,4 +118,12 @@ test('wrapForConsole() makes a new key and new ciphertexts each time', () => {
     ...wrapped,
   ]);
   expect(new Set(all.map((bytes) => Buffer.from(bytes).toString('hex'))).size).toBe(12);
+});
+
+test('wrapForConsole() encrypts nothing twice to one recipient', () => {
+  const secrets = [KEY, new Secret(new Uint8Array(32))].map((secret) => ({
+    recipient: ann.recipient,
+    secret,
+  }));
+  expect(() => wrapForConsole(UUID, secrets)).toThrow(RangeError);
 });

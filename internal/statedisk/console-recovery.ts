@@ -9,6 +9,7 @@ import {
 import { rawX25519, x25519PrivateKey, x25519PublicKey } from '../crypto/index.ts';
 import { Secret } from '../secret/index.ts';
 import { SHARE_BYTES } from './disk-keys.ts';
+import { RECOVERY_SHARE_BYTES } from './recovery-shares.ts';
 import { encodeTyped } from './typed-text.ts';
 
 const DISK_SECRET = 'cluster/state-disk/console-disk/v1';
@@ -20,8 +21,8 @@ const KEY_BYTES = 32;
 const TAG_BYTES = 16;
 /** Each wrapping key encrypts once. */
 const NONCE = new Uint8Array(12);
-/** The length of the recovery key as it is wrapped. */
-export const WRAPPED_BYTES = SHARE_BYTES + TAG_BYTES;
+/** The lengths of a recovery key and of a recovery share as they are wrapped. */
+export const WRAPPED_BYTES = [SHARE_BYTES + TAG_BYTES, RECOVERY_SHARE_BYTES + TAG_BYTES];
 /** The length of the public key of a disk. */
 export const DISK_KEY_BYTES = KEY_BYTES;
 
@@ -29,7 +30,7 @@ export const DISK_KEY_BYTES = KEY_BYTES;
 export interface ConsoleRecovery {
   /** Public half of a key pair (X25519) of this record. Its private half was forgotten when the record was made. */
   readonly diskKey: Uint8Array;
-  /** The recovery key, encrypted once for each recipient, in no order. */
+  /** For each recipient, in no order: the recovery key, or the recovery share of this recipient, encrypted. */
   readonly wrapped: readonly Uint8Array[];
 }
 
@@ -37,25 +38,32 @@ export interface ConsoleRecovery {
 export interface ConsoleChallenge {
   /** The challenge as the console shows it. */
   readonly text: string;
-  /** The recovery key that the code of an owner decrypts; undefined if the code is wrong. */
+  /** The recovery key, or recovery share, that the code of an owner decrypts; undefined if the code is wrong. */
   open(code: Uint8Array): Secret<Uint8Array> | undefined;
 }
 
+/** What one recipient gets. */
+export interface OwnerSecret {
+  /** Raw X25519 public key. */
+  readonly recipient: Uint8Array;
+  /** The recovery key, or the recovery share of this recipient. */
+  readonly secret: Secret<Uint8Array>;
+}
+
 /**
- * Encrypts the recovery key so that each owner can say a code of 128 bits that decrypts it: the code follows from the private half of a recipient and
+ * Encrypts the secret of each owner so that the owner can say a code of 128 bits that decrypts it: the code follows from the private half of a recipient and
  * the public key in the result, which is new each time. Both are needed, and nobody can compute it from the result alone.
- * @param recipients raw X25519 public keys
+ * @throws RangeError for the same recipient twice: a key would encrypt twice with one nonce
  */
-export function wrapForConsole(
-  recoveryKey: Secret<Uint8Array>,
-  options: { readonly uuid: string; readonly recipients: readonly Uint8Array[] },
-): ConsoleRecovery {
+export function wrapForConsole(uuid: string, secrets: readonly OwnerSecret[]): ConsoleRecovery {
+  const recipients = secrets.map(({ recipient }) => Buffer.from(recipient).toString('hex'));
+  if (new Set(recipients).size !== recipients.length) throw new RangeError('the same recipient twice');
   const pair = generateKeyPairSync('x25519');
   const diskKey = rawX25519(pair.publicKey);
-  const wrapped = options.recipients.map((recipient) => {
-    const secret = diskSecret(agree(pair.privateKey, recipient), { diskKey, recipient });
-    const cipher = createCipheriv('aes-256-gcm', wrappingKey(secret, options.uuid), NONCE);
-    const body = Buffer.concat([cipher.update(recoveryKey.reveal()), cipher.final()]);
+  const wrapped = secrets.map(({ recipient, secret }) => {
+    const agreed = diskSecret(agree(pair.privateKey, recipient), { diskKey, recipient });
+    const cipher = createCipheriv('aes-256-gcm', wrappingKey(agreed, uuid), NONCE);
+    const body = Buffer.concat([cipher.update(secret.reveal()), cipher.final()]);
     return new Uint8Array(Buffer.concat([body, cipher.getAuthTag()]));
   });
   return { diskKey, wrapped };

@@ -5,6 +5,7 @@ import type { Secret } from '../secret/index.ts';
 import { DISK_KEY_BYTES, WRAPPED_BYTES, type ConsoleRecovery } from './console-recovery.ts';
 import { StateDiskError } from './errors.ts';
 import { RECIPIENTS_MAC_BYTES } from './recipients-mac.ts';
+import { DIGEST_BYTES, type OwnerRecovery } from './recovery-shares.ts';
 
 /**
  * The length of each of the two slots for records. The slots are at the beginning of the disk, and fill it up to its
@@ -21,14 +22,25 @@ const STAGES = { formatting: 1, ready: 2 } as const;
 const AT = { version: 8, stage: 12, sequence: 16, metaBytes: 24, checksum: 32, mac: 64, end: 96 } as const;
 
 const base64 = z.base64().transform((text) => new Uint8Array(Buffer.from(text, 'base64')));
-const base64Of = (length: number) => base64.refine((bytes) => bytes.length === length);
+const base64Of = (...lengths: readonly number[]) => base64.refine((bytes) => lengths.includes(bytes.length));
+/** The recovery key for all owners, or a share for each. */
+const recovery = z.union([
+  base64.transform((sealed): OwnerRecovery => ({ kind: 'key', sealed })),
+  z
+    .strictObject({
+      threshold: z.int().min(2),
+      shares: z.array(z.strictObject({ sealed: base64, digest: base64Of(DIGEST_BYTES) })),
+    })
+    .refine(({ threshold, shares }) => threshold <= shares.length)
+    .transform((shared): OwnerRecovery => ({ kind: 'shares', ...shared })),
+]);
 const metaSchema = z.strictObject({
   uuid: z.uuid(),
   nodeShare: base64,
   clusterShare: base64,
-  recovery: base64,
+  recovery,
   console: z
-    .strictObject({ diskKey: base64Of(DISK_KEY_BYTES), wrapped: z.array(base64Of(WRAPPED_BYTES)).min(1) })
+    .strictObject({ diskKey: base64Of(DISK_KEY_BYTES), wrapped: z.array(base64Of(...WRAPPED_BYTES)).min(1) })
     .optional(),
   recipientsMac: base64Of(RECIPIENTS_MAC_BYTES).optional(),
   approval: base64.optional(),
@@ -42,8 +54,7 @@ export interface RecordContent {
   /** The sealed shares. */
   readonly nodeShare: Uint8Array;
   readonly clusterShare: Uint8Array;
-  /** The recovery key, encrypted to the owners' recipients (age). */
-  readonly recovery: Uint8Array;
+  readonly recovery: OwnerRecovery;
   /** How an owner recovers the disk at the console; undefined on a disk of an earlier release, and after a recovery with other recipients. */
   readonly consoleRecovery: ConsoleRecovery | undefined;
   /** MAC over the recipients of the formatting (`macOfRecipients()`); undefined on a disk of an earlier release. */
@@ -94,7 +105,7 @@ export function encodeReady(sequence: bigint, content: RecordContent, key: Secre
       uuid: content.uuid,
       nodeShare: text(content.nodeShare),
       clusterShare: text(content.clusterShare),
-      recovery: text(content.recovery),
+      recovery: recoveryJson(content.recovery, text),
       ...(wrapped !== undefined && {
         console: { diskKey: text(wrapped.diskKey), wrapped: wrapped.wrapped.map(text) },
       }),
@@ -111,6 +122,16 @@ export function encodeReady(sequence: bigint, content: RecordContent, key: Secre
   checksumOf(preamble, body).copy(preamble, AT.checksum);
   macOf(preamble, body, key).copy(preamble, AT.mac);
   return Buffer.concat([preamble, Buffer.alloc(BODY_OFFSET - PREAMBLE_BYTES), body]);
+}
+
+/** A record whose owners open the disk alone is one that earlier releases read too. */
+function recoveryJson(recovery: OwnerRecovery, text: (bytes: Uint8Array) => string): string | object {
+  if (recovery.kind === 'key') return text(recovery.sealed);
+  const { threshold, shares } = recovery;
+  return {
+    threshold,
+    shares: shares.map(({ sealed, digest }) => ({ sealed: text(sealed), digest: text(digest) })),
+  };
 }
 
 /**

@@ -7,7 +7,7 @@
  *   0 ── record ── 8 MiB ── record ── 16 MiB ── data (dm-crypt, dm-integrity) …
  *        │
  *        ├ stage, sequence, checksum, MAC under the node share
- *        ├ sealed node share, sealed cluster share, recovery key encrypted to the owners (twice: as a file, and for the console), MAC over the owners, registers
+ *        ├ sealed node share, sealed cluster share, recovery key, or a share of it for each owner, encrypted to the owners (twice: as a file, and for the console), MAC over the owners, registers
  *        └ LUKS2 header: slot 0 opens with HKDF(node share, cluster share), slot 1 with the recovery key
  * ```
  *
@@ -39,5 +39,14 @@ export {
   type RecordContent,
 } from './disk-record.ts';
 export { StateDiskError } from './errors.ts';
+export {
+  digestOfShare,
+  ownersNeeded,
+  RECOVERY_SHARE_BYTES,
+  RecoveryShares,
+  splitRecoveryKey,
+  type OwnerRecovery,
+  type SharedRecovery,
+} from './recovery-shares.ts';
 export { isMacOfRecipients, macOfRecipients } from './recipients-mac.ts';
 export { decodeTyped, groupsOfLine, readGroups, typedDigits, type TypedBytes } from './typed-text.ts';

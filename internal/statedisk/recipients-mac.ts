@@ -10,20 +10,24 @@ export const RECIPIENTS_MAC_BYTES = 32;
 interface DiskRecipients {
   readonly uuid: string;
   readonly recipients: readonly Uint8Array[];
+  /** How many of them must act. */
+  readonly threshold: number;
 }
 
 /**
- * HMAC-SHA-256 over the recipients that may recover a disk, under a key from its recovery key (HKDF). Only who has the recovery key can make one, so the
+ * HMAC-SHA-256 over the recipients that may recover a disk and their threshold, under a key from its recovery key (HKDF). Only who has the recovery key can make one, so the
  * provisioning file of a later start cannot name other recipients.
  */
 export function macOfRecipients(
   recoveryKey: Secret<Uint8Array>,
-  { uuid, recipients }: DiskRecipients,
+  { uuid, recipients, threshold }: DiskRecipients,
 ): Uint8Array {
   const key = new Uint8Array(hkdfSync('sha256', recoveryKey.reveal(), uuid, RECIPIENTS, KEY_BYTES));
   // All have one length, so no two lists have the same bytes.
   const sorted = Buffer.concat([...recipients].sort((one, other) => Buffer.compare(one, other)));
-  return new Uint8Array(createHmac('sha256', key).update(sorted).digest());
+  // Releases without a threshold had no byte for it.
+  const several = threshold === 1 ? Buffer.of() : Buffer.of(threshold);
+  return new Uint8Array(createHmac('sha256', key).update(sorted).update(several).digest());
 }
 
 /** Whether `mac` is the MAC over exactly these recipients. */

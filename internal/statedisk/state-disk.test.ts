@@ -24,7 +24,7 @@ const CONTENT: RecordContent = {
   uuid: UUID,
   nodeShare: Buffer.from('sealed node share'),
   clusterShare: Buffer.from('sealed cluster share'),
-  recovery: Buffer.from('age-encryption.org/v1'),
+  recovery: { kind: 'key', sealed: new Uint8Array(Buffer.from('age-encryption.org/v1')) },
   consoleRecovery: { diskKey: new Uint8Array(32).fill(3), wrapped: [new Uint8Array(48).fill(4)] },
   recipientsMac: new Uint8Array(32).fill(5),
   approval: Buffer.from('{}'),
@@ -92,7 +92,7 @@ describe('parseRecord()', () => {
       uuid: UUID,
       nodeShare: new Uint8Array(CONTENT.nodeShare),
       clusterShare: new Uint8Array(CONTENT.clusterShare),
-      recovery: new Uint8Array(CONTENT.recovery),
+      recovery: CONTENT.recovery,
       consoleRecovery: CONTENT.consoleRecovery,
       recipientsMac: CONTENT.recipientsMac,
       approval: new Uint8Array(Buffer.from('{}')),
@@ -105,6 +105,29 @@ describe('parseRecord()', () => {
     const earlier = { consoleRecovery: undefined, recipientsMac: undefined };
     const found = parseRecord(padded(encodeReady(5n, { ...CONTENT, ...earlier }, KEY)));
     expect(found).toMatchObject({ kind: 'ready', content: earlier });
+  });
+
+  const bytes = (length: number, value: number): Uint8Array => new Uint8Array(length).fill(value);
+  const shareOf = (value: number, length = 32) => ({ sealed: bytes(9, value), digest: bytes(length, value) });
+  const SHARES = { kind: 'shares' as const, threshold: 2, shares: [shareOf(1), shareOf(2), shareOf(3)] };
+
+  test('returns the shares of several owners', () => {
+    const consoleRecovery = { diskKey: bytes(32, 3), wrapped: [bytes(49, 4), bytes(49, 5), bytes(49, 6)] };
+    const found = parseRecord(
+      padded(encodeReady(5n, { ...CONTENT, recovery: SHARES, consoleRecovery }, KEY)),
+    );
+    expect(found).toMatchObject({ kind: 'ready', content: { recovery: SHARES, consoleRecovery } });
+  });
+
+  test.each([
+    ['more owners needed than there are', { threshold: 4 }],
+    ['a digest of 31 bytes', { shares: [shareOf(1), shareOf(2, 31)] }],
+    ['two and a half owners needed', { threshold: 2.5 }],
+  ])('reports a record with %s as damaged', (_, changed) => {
+    const recovery = { ...SHARES, ...changed };
+    expect(parseRecord(padded(encodeReady(5n, { ...CONTENT, recovery }, KEY)))).toMatchObject({
+      kind: 'damaged',
+    });
   });
 
   test.each([

@@ -1,7 +1,7 @@
 import { Option, type Command } from 'commander';
 import type { ActionBinder } from '../../app/command.ts';
 import type { GenerateProvisioningOptions } from '../../provisioning/index.ts';
-import { collect } from '../flags.ts';
+import { collect, wholeNumber } from '../flags.ts';
 import { formatOption, PACKAGE, PACKAGE_SHA256 } from './user-data-flags.ts';
 
 type Renamed = 'ownerKeys' | 'tpmDevice' | 'joinEndpoints' | 'recoveryRecipients';
@@ -64,6 +64,11 @@ function registerGenerate(provisioning: Command, action: ActionBinder): void {
     )
     .option('--no-state-disk-integrity', 'encrypt sectors without authenticating them')
     .option('--recovery-recipient <age1…>', 'key that also recovers the disk; may be repeated', collect)
+    .option(
+      '--recovery-threshold <number>',
+      'how many of these keys recover the disk together (default: each alone)',
+      wholeNumber(1, 32),
+    )
     .addOption(formatOption('provisioning'))
     .option('--package <url>', PACKAGE)
     .option('--package-sha256 <hex>', PACKAGE_SHA256)
