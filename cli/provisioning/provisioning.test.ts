@@ -187,7 +187,12 @@ describe('cluster provisioning generate --state-disk', () => {
     });
     expect(again.host.codes).toContain('provisioning-recovery-threshold');
     const both = { ...context, host: new RecordingHost() };
-    await runProvisioningGenerate(both, { ...plain, ownerKeys: [KEY, Buffer.alloc(32, 8).toString('base64')], stateDisk, ...more });
+    await runProvisioningGenerate(both, {
+      ...plain,
+      ownerKeys: [KEY, Buffer.alloc(32, 8).toString('base64')],
+      stateDisk,
+      ...more,
+    });
     expect(both.host.codes).not.toContain('provisioning-recovery-threshold');
   });
 
