@@ -66,14 +66,15 @@ describe('GoBuilder', () => {
     await using directory = await temporaryDirectory();
     const workshop = new FakeBuildTools({ directory: directory.path, elf: elfFile() });
     const { builder, lines } = builderIn(workshop, directory.path);
-    const prepared = await builder.prepare({ ...ETCD, tests: { 'e2e.test': 'go.etcd.io/etcd/e2e' } });
+    const prepared = await builder.prepare({ ...ETCD, tests: { 'e2e.test': 'go.etcd.io/etcd/server/v3/e2e' } });
     const programs = await builder.build(prepared, (line) => lines.push(line));
     expect([...programs.keys()]).toEqual(['etcd', 'e2e.test']);
     const ran = workshop.argumentsOf('go');
-    expect(ran).toContainEqual(['get', '-t', 'go.etcd.io/etcd/e2e']);
+    // Without a version, Go would raise the module to its newest release.
+    expect(ran).toContainEqual(['get', '-t', 'go.etcd.io/etcd/server/v3/e2e@v3.6.6']);
     const compiled = ran.at(-1) ?? [];
     expect(compiled.slice(0, 3)).toEqual(['test', '-c', '-vet=off']);
-    expect(compiled.slice(-3)).toEqual(['-o', programs.get('e2e.test'), 'go.etcd.io/etcd/e2e']);
+    expect(compiled.slice(-3)).toEqual(['-o', programs.get('e2e.test'), 'go.etcd.io/etcd/server/v3/e2e']);
     expect(compiled).toEqual(expect.arrayContaining(['-trimpath', '-s -w -X a=b']));
   });
 

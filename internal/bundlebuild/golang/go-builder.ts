@@ -46,7 +46,7 @@ export class GoBuilder {
     if (recipe.from.kind === 'own') await this.#copyOwn(recipe, directory);
     else await this.#require(recipe.from.modules, directory, recipe);
     // Tests import modules that the programs of their module do not need.
-    const tests = Object.values(recipe.tests ?? {});
+    const tests = Object.values(recipe.tests ?? {}).map((path) => withVersion(path, recipe));
     if (tests.length > 0) await this.#go(recipe, directory, ['get', '-t', ...tests]);
     const argv = ['list', '-deps', ...tagsOf(recipe), ...packagesOf(recipe)];
     const listed = await this.#go(recipe, directory, argv);
@@ -168,6 +168,13 @@ export class GoBuilder {
       CGO_ENABLED: recipe.cgo ? '1' : '0',
     };
   }
+}
+
+/** A package with the version of its module. Without one, `go get` takes the newest release of the module. */
+function withVersion(path: string, { from }: GoModuleRecipe): string {
+  const modules = from.kind === 'own' ? [] : from.modules.map((each) => each.split('@'));
+  const [, version] = modules.find(([module = '']) => path.startsWith(`${module}/`)) ?? [];
+  return version === undefined ? path : `${path}@${version}`;
 }
 
 /** The modules that the go.mod of Kubernetes replaces by directories below `staging`. */
