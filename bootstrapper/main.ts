@@ -77,13 +77,14 @@ function staysFailed(error: CodedError | undefined): error is CodedError {
   return FINAL_CODES.has(error.code) || isStayingDiskError(error);
 }
 
+let end: Awaited<ReturnType<typeof runAgent>> = 'ended';
 try {
   const raw = await files.read(PROVISIONING_PATH, MAX_PROVISIONING_BYTES);
   await files.makeDirectory(RUN_DIRECTORY, 0o755);
   await using _guard = await acquireProcessLock(files, `${RUN_DIRECTORY}/agent.lock`);
   void collectGarbageRegularly(clock, stop.signal);
   const provisioning = parseProvisioning(Buffer.from(raw ?? []).toString('utf8'));
-  await runAgent(
+  end = await runAgent(
     {
       files,
       kernel: new KernelFiles(),
@@ -132,5 +133,10 @@ try {
   }
 }
 clearInterval(alive);
+if (end === 'start-again' && !stop.signal.aborted) {
+  // Where execve(2) is missing, systemd starts the agent again.
+  log.info('starting again, without the keys of the state disk in memory');
+  process.execve?.(process.execPath, [process.execPath, ...process.execArgv, ...process.argv.slice(1)]);
+}
 // Half-closed sockets must not keep a stopped agent running.
 process.exit();

@@ -29,11 +29,18 @@ const RESPONSE_MS = 1_000;
 /**
  * Runs the agent: enrolment once, then the workers of this machine's roles. Resolves when its signal fires;
  * rejects when enrolment failed in a way that a restart may solve.
+ * @returns 'start-again': keys of the state disk were in the memory of this process, and a program that begins again has none of them
  */
-export async function runAgent(ports: AgentPorts, options: AgentOptions): Promise<void> {
+export async function runAgent(ports: AgentPorts, options: AgentOptions): Promise<'ended' | 'start-again'> {
   using run = childSignal(options.signal);
+  if (await openProvisionedDisk(ports, { ...options, signal: run.signal })) return 'start-again';
+  await runOnDisk(ports, options, run);
+  return 'ended';
+}
+
+/** Runs the agent while the state disk, if there is one, is open. */
+async function runOnDisk(ports: AgentPorts, options: AgentOptions, run: AbortController): Promise<void> {
   const { signal } = run;
-  await openProvisionedDisk(ports, { ...options, signal });
   const stateDisk = resetDiskOf(ports, { ...options, signal });
   const outcome = await runPendingReset(ports, { ...options, stateDisk, signal });
   if (outcome === 'restarting') return await untilAborted(signal);

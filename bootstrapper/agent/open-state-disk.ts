@@ -35,21 +35,24 @@ const EXTENSION_MS = 60_000;
  * Opens the encrypted state disk that the provisioning names, if any, and mounts the directories of the node from it.
  * The agent does nothing else before: it never reads its files from, or writes them to, an unencrypted disk. If the TPM
  * does not release its shares of the disk's key, waits until an owner recovers the disk.
+ * @returns whether keys of the disk were in the memory of this process
  * @throws DiskError, StateDiskError, LuksError, TpmError, ExecError
  */
-export async function openProvisionedDisk(ports: AgentPorts, options: AgentOptions): Promise<void> {
+export async function openProvisionedDisk(ports: AgentPorts, options: AgentOptions): Promise<boolean> {
   const { provisioning, signal } = options;
-  if (provisioning.stateDisk === undefined) return;
-  await withDisk(ports, provisioning, async (diskPorts, settings) => {
+  if (provisioning.stateDisk === undefined) return false;
+  return withDisk(ports, provisioning, async (diskPorts, settings) => {
     const open = (): Promise<string> =>
       whileExtending(ports, options, () => openStateDisk(diskPorts, settings, signal));
     const outcome = await open().catch(async (error: unknown) => {
       if (!isLockedDiskError(error)) throw error;
       const disk = { diskPorts, settings, reason: error };
       await withLockedFiles(ports, () => untilRecovered(ports, options, disk));
-      return open();
+      await open();
+      return 'recovered';
     });
     diskPorts.log.info('state disk ready', { device: settings.device, outcome });
+    return outcome !== 'open';
   });
 }
 
@@ -135,16 +138,16 @@ export function resetDiskOf(
 }
 
 /** Opens the TPM only while `use` runs, because the agent opens the TPM again later. */
-async function withDisk(
+async function withDisk<T>(
   ports: AgentPorts,
   { stateDisk, tpm: provisionedTpm }: AgentOptions['provisioning'],
-  use: (ports: DiskPorts, settings: DiskSettings) => Promise<void>,
-): Promise<void> {
+  use: (ports: DiskPorts, settings: DiskSettings) => Promise<T>,
+): Promise<T> {
   const tpm = createTpm(provisionedTpm, ports.clock);
   if (tpm === undefined || stateDisk === undefined)
     throw new TypeError('the provisioning must name both a state disk and a TPM');
   try {
-    await use({ ...ports, tpm, log: ports.log.child('disk') }, provisionedDisk(stateDisk));
+    return await use({ ...ports, tpm, log: ports.log.child('disk') }, provisionedDisk(stateDisk));
   } finally {
     await tpm[Symbol.asyncDispose]();
   }
