@@ -66,7 +66,10 @@ describe('GoBuilder', () => {
     await using directory = await temporaryDirectory();
     const workshop = new FakeBuildTools({ directory: directory.path, elf: elfFile() });
     const { builder, lines } = builderIn(workshop, directory.path);
-    const prepared = await builder.prepare({ ...ETCD, tests: { 'e2e.test': 'go.etcd.io/etcd/server/v3/e2e' } });
+    const prepared = await builder.prepare({
+      ...ETCD,
+      tests: { 'e2e.test': 'go.etcd.io/etcd/server/v3/e2e' },
+    });
     const programs = await builder.build(prepared, (line) => lines.push(line));
     expect([...programs.keys()]).toEqual(['etcd', 'e2e.test']);
     const ran = workshop.argumentsOf('go');
