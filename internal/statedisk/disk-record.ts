@@ -94,6 +94,7 @@ export function encodeFormatting(): Uint8Array {
 /**
  * The record of a disk in use. The MAC covers every byte of the record: sequence, sealed shares, and the whole header
  * with its key slots.
+ * @throws RangeError for a content that `parseRecord()` would not take
  */
 export function encodeReady(sequence: bigint, content: RecordContent, key: Secret<Uint8Array>): Uint8Array {
   const { header, registers, approval, recipientsMac, consoleRecovery: wrapped } = content;
@@ -118,6 +119,8 @@ export function encodeReady(sequence: bigint, content: RecordContent, key: Secre
   );
   if (meta.length > MAX_META_BYTES) throw new RangeError(`a record has ${meta.length} bytes of metadata`);
   const body = Buffer.concat([meta, header]);
+  // It replaces a good one: with a record that cannot be read the disk would be lost, also for its owner.
+  if (contentOf(body, meta.length) === undefined) throw new RangeError('a record that could not be read');
   const preamble = preambleOf('ready', sequence, meta.length);
   checksumOf(preamble, body).copy(preamble, AT.checksum);
   macOf(preamble, body, key).copy(preamble, AT.mac);

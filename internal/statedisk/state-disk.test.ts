@@ -81,6 +81,31 @@ describe('slotKey()', () => {
   });
 });
 
+describe('encodeReady()', () => {
+  const bytes = (length: number): Uint8Array => new Uint8Array(length);
+  const shareOf = (length = 32) => ({ sealed: bytes(9), digest: bytes(length) });
+  const shared = (threshold: number, ...shares: ReturnType<typeof shareOf>[]) => ({
+    recovery: { kind: 'shares', threshold, shares } as const,
+  });
+  const forConsole = (diskKey: number, ...wrapped: number[]) => ({
+    consoleRecovery: { diskKey: bytes(diskKey), wrapped: wrapped.map(bytes) },
+  });
+
+  test.each<[string, Partial<RecordContent>]>([
+    ['more owners needed than there are', shared(3, shareOf(), shareOf())],
+    ['a digest of 31 bytes', shared(2, shareOf(), shareOf(31))],
+    ['two and a half owners needed', shared(2.5, shareOf(), shareOf(), shareOf())],
+    ['a key of the disk of 31 bytes', forConsole(31, 48)],
+    ['a wrapped recovery key of 47 bytes', forConsole(32, 48, 47)],
+    ['no wrapped recovery key', forConsole(32)],
+    ['a MAC of 31 bytes over its recipients', { recipientsMac: bytes(31) }],
+    ['a register of 31 bytes', { registers: new Map([[7, bytes(31)]]) }],
+    ['more metadata than a record has', { approval: bytes(65_536) }],
+  ])('makes no record with %s, since it would replace a good one', (_, changed) => {
+    expect(() => encodeReady(5n, { ...CONTENT, ...changed }, KEY)).toThrow(RangeError);
+  });
+});
+
 describe('parseRecord()', () => {
   test('returns the content that encodeReady() encoded', () => {
     const found = parseRecord(padded(RECORD));
@@ -119,32 +144,11 @@ describe('parseRecord()', () => {
     expect(found).toMatchObject({ kind: 'ready', content: { recovery: SHARES, consoleRecovery } });
   });
 
-  test.each([
-    ['more owners needed than there are', { threshold: 4 }],
-    ['a digest of 31 bytes', { shares: [shareOf(1), shareOf(2, 31)] }],
-    ['two and a half owners needed', { threshold: 2.5 }],
-  ])('reports a record with %s as damaged', (_, changed) => {
-    const recovery = { ...SHARES, ...changed };
-    expect(parseRecord(padded(encodeReady(5n, { ...CONTENT, recovery }, KEY)))).toMatchObject({
-      kind: 'damaged',
-    });
-  });
-
-  test.each([
-    ['a key of the disk of 31 bytes', { diskKey: new Uint8Array(31) }],
-    ['a wrapped recovery key of 47 bytes', { wrapped: [new Uint8Array(48), new Uint8Array(47)] }],
-    ['no wrapped recovery key', { wrapped: [] }],
-  ])('reports a record with %s as damaged', (_, changed) => {
-    const consoleRecovery = { diskKey: new Uint8Array(32), wrapped: [new Uint8Array(48)], ...changed };
-    const found = parseRecord(padded(encodeReady(5n, { ...CONTENT, consoleRecovery }, KEY)));
-    expect(found).toMatchObject({ kind: 'damaged' });
-  });
-
-  test('reports a record with a MAC of 31 bytes over its recipients as damaged', () => {
-    const found = parseRecord(
-      padded(encodeReady(5n, { ...CONTENT, recipientsMac: new Uint8Array(31) }, KEY)),
-    );
-    expect(found).toMatchObject({ kind: 'damaged' });
+  test('reports a record with a content of another form as damaged', () => {
+    const other = Buffer.from(encodeReady(5n, { ...CONTENT, recovery: SHARES }, KEY));
+    const at = other.indexOf('"threshold":2');
+    other.write('4', at + '"threshold":'.length);
+    expect(parseRecord(padded(withChecksum(other)))).toMatchObject({ kind: 'damaged' });
   });
 
   test.each([
