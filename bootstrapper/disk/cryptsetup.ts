@@ -1,5 +1,5 @@
 import { DAY_MS } from '../../internal/clock/index.ts';
-import { LAYOUT } from '../../internal/luks/index.ts';
+import { formatArguments, LAYOUT, openArguments, SLOT_ARGUMENTS } from '../../internal/luks/index.ts';
 import type { Secret } from '../../internal/secret/index.ts';
 import type { DiskPorts, DiskSettings } from './disk-settings.ts';
 
@@ -10,12 +10,6 @@ const COMMAND_MS = 300_000;
  * cannot be read, not even by mkfs.
  */
 const FORMAT_MS = DAY_MS;
-/**
- * The only key derivation that `internal/luks` accepts. The keys are random, so more iterations would not protect them
- * better.
- */
-const SLOT = ['--hash', 'sha256', '--pbkdf', 'pbkdf2', '--pbkdf-force-iterations', '1000'] as const;
-const SECTOR_BYTES = 512;
 
 /**
  * Runs cryptsetup(8) with a LUKS header in a file in memory, never with a header on the disk. Keys are passed on
@@ -61,30 +55,9 @@ export class Cryptsetup {
 
   /** Creates a header with one slot. */
   async format(uuid: string, key: Secret<Uint8Array>): Promise<void> {
-    const integrity = this.#settings.isAuthenticated ? ['--integrity', 'hmac-sha256'] : [];
-    await this.#run(
-      key,
-      FORMAT_MS,
-      ...[
-        'luksFormat',
-        '--type',
-        'luks2',
-        '--uuid',
-        uuid,
-        '--cipher',
-        'aes-xts-plain64',
-        '--key-size',
-        '512',
-      ],
-      ...[
-        '--luks2-metadata-size',
-        String(LAYOUT.copyBytes),
-        '--luks2-keyslots-size',
-        String(LAYOUT.slotsBytes),
-      ],
-      ...['--offset', String(LAYOUT.dataOffset / SECTOR_BYTES), '--sector-size', String(LAYOUT.sectorBytes)],
-      ...[...SLOT, ...integrity, '--header', this.#header, '--key-file', '-', this.#device],
-    );
+    const { isAuthenticated } = this.#settings;
+    const args = formatArguments({ uuid, isAuthenticated, header: this.#header, device: this.#device });
+    await this.#run(key, FORMAT_MS, ...args);
   }
 
   /** Adds a slot with a key of its own. */
@@ -99,7 +72,7 @@ export class Cryptsetup {
         options.opensWith,
         COMMAND_MS,
         'luksAddKey',
-        ...SLOT,
+        ...SLOT_ARGUMENTS,
         ...at,
         this.#header,
         this.#otherKey,
@@ -116,8 +89,8 @@ export class Cryptsetup {
 
   /** Maps the disk with the key of one slot. */
   async open(slot: number, key: Secret<Uint8Array>): Promise<void> {
-    const at = ['--header', this.#header, '--key-file', '-', '--key-slot', String(slot)];
-    await this.#run(key, COMMAND_MS, 'open', '--type', 'luks2', ...at, this.#device, this.#settings.name);
+    const at = { header: this.#header, slot, device: this.#device, name: this.#settings.name };
+    await this.#run(key, COMMAND_MS, ...openArguments(at));
   }
 
   /** Whether the key opens the slot: resolves without mapping anything, or rejects with an ExecError. */
