@@ -7,14 +7,12 @@ import { SystemClock } from '../../internal/clock/index.ts';
 import { ExecaRunner, ExecError, type Command, type CommandResult } from '../../internal/exec/index.ts';
 import { ConfigError } from '../../internal/config/index.ts';
 import { DiskFiles } from '../../internal/file/index.ts';
-import type { PackageLock } from '../../internal/image/index.ts';
+import { fetchPackages, readPackageFiles, type PackageLock } from '../../internal/image/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { RecordingHost } from '../host/fake-host.ts';
 import { noPassphrases } from '../workspace/fake-passphrases.ts';
-import { fetchPackages } from './fetch-packages.ts';
 import { readFirmwareValues } from './firmware-values.ts';
 import { runImageBuild } from './index.ts';
-import { readPackageFiles } from './unpack-packages.ts';
 
 const PROVISIONING = {
   ...{ version: 1, platform: 'metal', ownerKeys: [Buffer.alloc(32, 1).toString('base64')] },

@@ -6,9 +6,14 @@ import { findCoded } from '../../internal/errors/index.ts';
 import {
   bootEntryRelease,
   createRootTree,
+  fetchPackages,
   ImageError,
   imageFiles,
+  indexModules,
   pinnedPackages,
+  readFile,
+  readPackageFiles,
+  unpackPackages,
   writeCpio,
   type CpioEntry,
 } from '../../internal/image/index.ts';
@@ -18,9 +23,7 @@ import type { CommandContext } from '../app/command.ts';
 import { findAgentPackage, packageDirectories } from '../mini/index.ts';
 import { assembleImage, type ImageFormat, type ImageParts } from './assemble-image.ts';
 import { readFirmwareValues } from './firmware-values.ts';
-import { fetchPackages } from './fetch-packages.ts';
 import { imageBom } from './image-bom.ts';
-import { indexModules, readFile, readPackageFiles, unpackPackages } from './unpack-packages.ts';
 import { reportImage, writeImage } from './write-image.ts';
 
 /** Options of `cluster image build`. */

@@ -1,10 +1,23 @@
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
-import { ImageError, type LockedPackage, type PackageLock } from '../../internal/image/index.ts';
-import type { CommandContext } from '../app/command.ts';
+import type { CommandRunner } from '../exec/index.ts';
+import type { FilePort } from '../file/index.ts';
+import { ImageError } from './errors.ts';
+import type { LockedPackage, PackageLock } from './package-lock.ts';
 
 const MAX_PACKAGE_BYTES = 512 * 2 ** 20;
 const DOWNLOAD_MS = 30 * 60_000;
+
+/** What downloads and unpacks packages. */
+export interface PackageContext {
+  readonly ports: { readonly files: FilePort; readonly commands: CommandRunner };
+  readonly paths: {
+    /** Below it are the packages of all images. */
+    readonly cache: string;
+  };
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly signal: AbortSignal;
+}
 
 /** Where packages come from. */
 export interface PackageSources {
@@ -18,7 +31,7 @@ export interface PackageSources {
  * machine. Every file is verified against its hash, each time. @throws ImageError
  */
 export async function fetchPackages(
-  context: CommandContext,
+  context: PackageContext,
   { lock, directory }: PackageSources,
 ): Promise<ReadonlyMap<string, string>> {
   const { files } = context.ports;
@@ -44,7 +57,7 @@ function pathOf(cache: string, { name, sha256 }: LockedPackage): string {
 }
 
 async function download(
-  context: CommandContext,
+  context: PackageContext,
   cache: string,
   packages: readonly LockedPackage[],
 ): Promise<void> {
@@ -76,7 +89,7 @@ async function download(
 
 /** Moves packages with the names of the archive into the cache, each after its hash was verified. */
 async function takeFrom(
-  context: CommandContext,
+  context: PackageContext,
   from: {
     readonly directory: string;
     readonly cache: string;

@@ -14,18 +14,20 @@
  *                                            all of them ─▶ predicted registers
  * ```
  *
- * All functions are pure: the same input gives the same bytes.
+ * All functions but those that download and unpack the pinned packages are pure: the same input gives the same bytes.
  */
 export { bootPartitionFiles, cdFiles } from './boot-partition.ts';
 export { writeCpio, type CpioEntry } from './cpio.ts';
 export { withCredentials } from './credentials.ts';
 export { createDisk } from './disk.ts';
 export { ImageError } from './errors.ts';
+export { fetchPackages, type PackageContext, type PackageSources } from './fetch-packages.ts';
 export { bootEntryRelease, imageFiles, PROVISIONING_CREDENTIAL } from './image-files.ts';
-export { pinnedPackages, type LockedPackage, type PackageLock } from './package-lock.ts';
+export { parsePackageLock, pinnedPackages, type LockedPackage, type PackageLock } from './package-lock.ts';
 export { createIso } from './iso9660.ts';
 export { createQcow2 } from './qcow2.ts';
 export { FIRMWARE_REGISTERS, predictRegisters, withFirmware } from './registers.ts';
 export { createRootTree, type PackageFiles } from './root-tree.ts';
 export type { SparseFile } from './sparse-file.ts';
 export { createUki, type UkiParts } from './uki.ts';
+export { indexModules, readFile, readPackageFiles, unpackPackages } from './unpack-packages.ts';

@@ -1,6 +1,8 @@
 import { join } from 'node:path';
-import { ImageError, type CpioEntry, type PackageFiles } from '../../internal/image/index.ts';
-import type { CommandContext } from '../app/command.ts';
+import type { CpioEntry } from './cpio.ts';
+import { ImageError } from './errors.ts';
+import type { PackageContext } from './fetch-packages.ts';
+import type { PackageFiles } from './root-tree.ts';
 
 const MAX_FILE_BYTES = 512 * 2 ** 20;
 const TRIPLET = 'x86_64-linux-gnu';
@@ -14,7 +16,7 @@ const MODULE_LIST_MODE = 0o644;
 
 /** Unpacks each package into a directory of its own below `directory`. */
 export async function unpackPackages(
-  context: CommandContext,
+  context: PackageContext,
   packages: ReadonlyMap<string, string>,
   directory: string,
 ): Promise<void> {
@@ -31,7 +33,7 @@ export async function unpackPackages(
  * root on the image. @throws ImageError `image-tree`
  */
 export async function readPackageFiles(
-  context: CommandContext,
+  context: PackageContext,
   directory: string,
   name: string,
 ): Promise<PackageFiles> {
@@ -50,7 +52,7 @@ export async function readPackageFiles(
 }
 
 async function readEntry(
-  context: CommandContext,
+  context: PackageContext,
   found: {
     readonly root: string;
     readonly type: string;
@@ -68,7 +70,7 @@ async function readEntry(
 }
 
 /** Reads a file of an unpacked package. @throws ImageError `image-tree` */
-export async function readFile(context: CommandContext, path: string): Promise<Uint8Array> {
+export async function readFile(context: PackageContext, path: string): Promise<Uint8Array> {
   const content = await context.ports.files.read(path, MAX_FILE_BYTES);
   if (content === undefined) throw new ImageError('image-tree', `${path} not found in the packages`);
   return content;
@@ -79,7 +81,7 @@ export async function readFile(context: CommandContext, path: string): Promise<U
  * package. Returns the release of the kernel. @throws ImageError `image-tree`
  */
 export async function indexModules(
-  context: CommandContext,
+  context: PackageContext,
   directory: string,
   packages: readonly string[],
 ): Promise<string> {
