@@ -7,6 +7,7 @@ import { test } from 'node:test';
 import { VXLAN_PORT, WIREGUARD_PORTS } from '../../internal/endpoint/index.ts';
 import { programOfBundle } from '../../internal/testing/index.ts';
 import { eventually } from '../cluster/harness/node-shell.ts';
+import type { Machine } from '../machines/shell-machine.ts';
 import { packetsOf, type Packet } from './capture.ts';
 import { renderFlannel } from './flannel-chart.ts';
 import {
@@ -19,7 +20,7 @@ import {
   type Pod,
 } from './flannel-nodes.ts';
 import { createMachineFiles } from './machine-root.ts';
-import { bootPair, type Machine } from './machine.ts';
+import { bootPair } from './pair.ts';
 
 /**
  * Two machines with Debian's kernel and the flannel of the bundle, as the network chart configures it, at both ends of a cable of which

@@ -1,5 +1,5 @@
+import type { Machine } from '../machines/shell-machine.ts';
 import type { FlannelContainer } from './flannel-chart.ts';
-import type { Machine } from './machine.ts';
 
 const KEY = '/coreos.com/network';
 /** Keeps a quoted text as one word of a shell. */

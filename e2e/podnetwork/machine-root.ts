@@ -1,13 +1,13 @@
-import { chmod, copyFile, mkdir, readFile, symlink, writeFile } from 'node:fs/promises';
+import { copyFile, mkdir, readFile, writeFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { env } from 'node:process';
 import { gunzipSync, zstdDecompressSync } from 'node:zlib';
 import { z } from 'zod';
 import { ExecaRunner } from '../../internal/exec/index.ts';
 import { programOfBundle } from '../../internal/testing/index.ts';
-import { createInitramfs } from '../attestation/measured-boot/initramfs.ts';
 import { kernelPackage, unpackPackages } from '../attestation/measured-boot/packages.ts';
+import { packShellRoot, type ShellMachineFiles } from '../machines/shell-root.ts';
 
 const commands = new ExecaRunner({ path: '/usr/sbin:/usr/bin:/sbin:/bin' });
 /** The modules that the network of a machine can need; the kernel loads them by itself. */
@@ -15,17 +15,11 @@ const MODULES = ['arch', 'crypto', 'lib', 'net', 'drivers/net', 'drivers/virtio'
 const GZIP_MAGIC = Buffer.from('1f8b', 'hex');
 const ZSTD_MAGIC = Buffer.from('28b52ffd', 'hex');
 
-/** The files from which machines boot. */
-export interface MachineFiles {
-  readonly kernel: string;
-  readonly initrd: string;
-}
-
 /**
  * Prepares the kernel of Debian, and an initrd that is the image of flannel, as pods get it, with etcd and a shell. The machine reads its
  * link address from the command line of the kernel (`own=`, `peer=`: the last number of both).
  */
-export async function createMachineFiles(directory: string): Promise<MachineFiles> {
+export async function createMachineFiles(directory: string): Promise<ShellMachineFiles> {
   const [distribution, root] = [join(directory, 'distribution'), join(directory, 'root')];
   const kernelName = await kernelPackage('linux-image-cloud-amd64');
   await unpackPackages([kernelName, 'busybox-static'], distribution);
@@ -35,33 +29,10 @@ export async function createMachineFiles(directory: string): Promise<MachineFile
   for (const name of ['etcd', 'etcdctl'])
     await copyFile(await programOfBundle(name, directory), join(root, 'opt/bin', name));
   const busybox = join(distribution, 'bin/busybox');
-  await mkdir(join(root, 'sbin'), { recursive: true });
-  await copyFile(busybox, join(root, 'sbin/busybox'));
-  for (const name of MODULES) {
-    const to = join(root, 'lib/modules', release, 'kernel', name);
-    await mkdir(dirname(to), { recursive: true });
-    await run('cp', '--archive', join(distribution, 'lib/modules', release, 'kernel', name), to);
-  }
-  await run(busybox, 'depmod', '-b', root, release);
-  // The kernel runs this path (kernel.modprobe).
-  await symlink('busybox', join(root, 'sbin/modprobe'));
-  await writeFile(join(root, 'init'), INIT);
-  await chmod(join(root, 'init'), 0o755);
-  const initrd = join(directory, 'initrd');
-  await writeFile(initrd, await createInitramfs(root));
-  return { kernel: join(distribution, 'boot', `vmlinuz-${release}`), initrd };
+  return packShellRoot(root, { busybox, kernel: distribution, release, modules: MODULES, setUp: SET_UP });
 }
 
-/** A shell at the second serial port: it runs each command that arrives there. */
-const INIT = `#!/sbin/busybox sh
-b=/sbin/busybox
-export PATH=/opt/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/bin
-for each in "proc /proc" "sysfs /sys" "devtmpfs /dev" "tmpfs /run" "tmpfs /tmp"; do
-  $b mkdir -p "\${each#* }"
-  $b mount -t \${each% *} none "\${each#* }"
-done
-$b mkdir -p /usr/local/bin /etc/cni/net.d /etc/flannel
-$b --install -s /usr/local/bin
+const SET_UP = `$b mkdir -p /etc/cni/net.d /etc/flannel
 echo 127.0.0.1 localhost > /etc/hosts
 for module in virtio_pci virtio_net br_netfilter; do $b modprobe $module; done
 for word in $($b cat /proc/cmdline); do
@@ -74,12 +45,6 @@ done
 /bin/ip -4 route add default via 192.0.2.$peer
 /bin/ip -6 route add default via fd00:192::$peer
 for key in net/ipv4/ip_forward net/ipv6/conf/all/forwarding; do echo 1 > /proc/sys/$key; done
-# Open all the time: what arrives at a closed port is lost.
-exec 3<> /dev/ttyS1
-$b stty raw -echo <&3
-echo '::started' >&3
-# Not to a terminal, so that the shell is not interactive.
-$b sh <&3 2>&1 3>&- | $b cat >&3
 `;
 
 const digests = z.object({ digest: z.string() });
