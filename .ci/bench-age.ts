@@ -26,6 +26,7 @@ export const DESCRIBED: Readonly<Record<SuiteName, readonly string[]>> = {
   node: ['bootstrapper', 'cli/cluster', 'internal/bundle', 'internal/versions'],
   worker: ['bootstrapper', 'joinservice/join', 'internal/bundle', 'internal/versions'],
   audit: ['bootstrapper/kubernetes/apiserver'],
+  disk: ['internal/luks/cryptsetup-arguments.ts', 'internal/luks/layout.ts'],
   backup: ['bootstrapper/backup', 'internal/backup'],
   restore: ['bootstrapper/consensus', 'cli/backup', 'cli/cluster/init', 'internal/backup'],
   api: ['bootstrapper/kubernetes', 'bootstrapper/apilb', 'bootstrapper/units', 'joinservice/authzwebhook'],

@@ -9,6 +9,7 @@ import { runAttestationBench } from './attestation.ts';
 import { runAuditBench } from './audit/audit.ts';
 import { runBackupBench } from './backup/backup.ts';
 import { runCuratorBench } from './curator/curator.ts';
+import { runDiskBench } from './disk/disk.ts';
 import { runJoinBench } from './join/join.ts';
 import { runLifeBench } from './process/life.ts';
 import { runNodeBench } from './node/node.ts';
@@ -33,6 +34,7 @@ const SUITES: Readonly<Record<SuiteName, (rounds: number | undefined) => Promise
   node: runNodeBench,
   worker: runWorkerBench,
   audit: runAuditBench,
+  disk: runDiskBench,
   backup: runBackupBench,
   restore: runRestoreBench,
   api: () => runApiBench(),
@@ -53,6 +55,8 @@ Usage: npm run bench -- [SUITE…] [--rounds N] [--keep]
   node         a first node by \`cluster\` against manual kubeadm, and what then runs on it; needs root and the bundle
   worker       a worker, ticket to Ready, against manual kubeadm join; five at once; needs root and the bundle
   audit        CPU time of an API server with and without its audit log, at 100 writes a second; needs root and the bundle
+  disk         fio and etcd on an encrypted disk, with and without tags, against a plain one in the same virtual machine; needs
+               QEMU and the bundle
   backup       the API of a busy control plane while it takes and proves a backup of 1 GiB; needs root and the bundle
   restore      the loss of 3 + 2 nodes with 2,000 objects, until three fresh machines are Ready and the application answers;
                needs root and the bundle

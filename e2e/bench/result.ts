@@ -4,7 +4,7 @@ const resultSchema = z.strictObject({
   name: z.string().min(1),
   value: z.number().nonnegative(),
   /** `×` is a ratio within one run. Absolute times depend more on the machine than on our code. */
-  unit: z.enum(['×', 'MB', '%', 's', 'ms', '']),
+  unit: z.enum(['×', 'MB', 'MB/s', '%', 's', 'ms', '']),
   /** The target; absent for a figure without a target. */
   limit: z.number().nonnegative().optional(),
   wanted: z.enum(['at most', 'at least']).default('at most'),

@@ -10,6 +10,7 @@ export const SUITE_NAMES = [
   'node',
   'worker',
   'audit',
+  'disk',
   'backup',
   'restore',
   'api',

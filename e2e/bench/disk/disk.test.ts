@@ -1,0 +1,184 @@
+import { describe, expect, test } from '@jest/globals';
+import { hasVirtualization } from './accelerator.ts';
+import { parseCipherSpeed } from './cipher-speed.ts';
+import { costsOf, DISKS, orderOf, type Disk, type DiskRun } from './disk-costs.ts';
+import { etcdCommand, parseEtcd, quantileOf } from './etcd-fsync.ts';
+import { fioCommand, parseFio } from './fio.ts';
+
+const percentiles = { '50.000000': 100_000, '99.000000': 400_000 };
+const idle = { bw_bytes: 0, iops: 0, clat_ns: { N: 0 } };
+const busy = { bw_bytes: 8_192_000, iops: 2_000, clat_ns: { N: 10_000, percentile: percentiles } };
+const job = { error: 0, read: busy, write: idle, sync: { lat_ns: { N: 0 } } };
+const fsynced = {
+  ...{ ...job, read: idle, write: busy },
+  sync: { lat_ns: { N: 10_000, percentile: { '99.000000': 3_000_000 } } },
+};
+const report = (...jobs: readonly object[]): string => JSON.stringify({ 'fio version': 'fio-3.33', jobs });
+
+describe('parseFio()', () => {
+  test('parseFio() reads the reads of a read', () => {
+    const run = parseFio(report(job), 'read-4k');
+    expect(run).toEqual({ msPerOperation: 0.5, megabytesPerSecond: 8.192, p99Ms: 0.4 });
+  });
+
+  test('parseFio() takes the p99 of the fsyncs if each write has one', () => {
+    expect(parseFio(report(fsynced), 'write-4k')).toMatchObject({ msPerOperation: 0.5, p99Ms: 3 });
+  });
+
+  test.each([
+    { name: 'an empty text', given: '' },
+    { name: 'a report with a note before it', given: `fio: note\n${report(job)}` },
+    { name: 'half a report', given: report(job).slice(0, 80) },
+    { name: 'a report without jobs', given: report() },
+    { name: 'a report of two jobs', given: report(job, job) },
+    { name: 'a job with an error', given: report({ ...job, error: 5 }) },
+    { name: 'a job that read nothing', given: report({ ...job, read: idle }) },
+    {
+      name: 'a job without percentiles',
+      given: report({ ...job, read: { ...busy, clat_ns: { N: 1, percentile: {} } } }),
+    },
+    { name: 'a speed of zero', given: report({ ...job, read: { ...busy, iops: 0 } }) },
+    { name: 'a negative speed', given: report({ ...job, read: { ...busy, iops: -1 } }) },
+  ])('parseFio() refuses $name', ({ given }) => {
+    expect(() => parseFio(given, 'read-4k')).toThrow('fio');
+  });
+});
+
+test('fio bypasses the page cache, and makes each small write durable', () => {
+  expect(fioCommand('write-4k', '/dev/mapper/a', 5)).toContain('--filename=/dev/mapper/a');
+  expect(fioCommand('write-4k', '/dev/mapper/a', 5)).toMatch(/--direct=1 .*--fsync=1/);
+});
+
+/** Cumulative counts up to 1, 2 and 4 ms, and of all. */
+function metrics(counts: readonly [number, number, number, number], sum: number): string {
+  const name = 'etcd_disk_wal_fsync_duration_seconds';
+  const bounds = ['0.001', '0.002', '0.004', '+Inf'];
+  return [
+    ...counts.map((count, index) => `${name}_bucket{le="${bounds[index]}"} ${count}`),
+    `${name}_sum ${sum}`,
+    `${name}_count ${counts[3]}`,
+  ].join('\n');
+}
+const before = metrics([0, 0, 10, 10], 0.03);
+const after = metrics([50, 100, 110, 110], 0.15);
+const etcdOutput = (...parts: readonly string[]): string => parts.join('\n::next\n');
+
+describe('parseEtcd()', () => {
+  test('parseEtcd() counts the fsyncs between both readings only', () => {
+    const run = parseEtcd(etcdOutput(before, after, '98'));
+    expect(run).toMatchObject({ fsyncs: 100, writes: 98 });
+    expect(run.meanMs).toBeCloseTo(1.2);
+    expect(run.p99Ms).toBeCloseTo(1.98);
+  });
+
+  test.each([
+    { name: 'an empty output', given: '' },
+    { name: 'an etcd that did not start', given: etcdOutput('', '', '0') },
+    { name: 'an output that ends before the last reading', given: etcdOutput(before, after) },
+    { name: 'no fsync between the readings', given: etcdOutput(after, after, '98') },
+    { name: 'no answered write', given: etcdOutput(before, after, '0') },
+    { name: 'another text than a number of answers', given: etcdOutput(before, after, 'grep: failed') },
+    {
+      name: 'a histogram without its last bucket',
+      given: etcdOutput(before, after.replace(/^.*\+Inf.*$/m, ''), '98'),
+    },
+    { name: 'a histogram without a sum', given: etcdOutput(before, after.replace(/^.*_sum.*$/m, ''), '98') },
+    {
+      name: 'buckets that contradict the count',
+      given: etcdOutput(before, after.replace('_count 110', '_count 111'), '98'),
+    },
+  ])('parseEtcd() refuses $name', ({ given }) => {
+    expect(() => parseEtcd(given)).toThrow('etcd');
+  });
+});
+
+describe('quantileOf()', () => {
+  const buckets = [
+    { boundSeconds: 1, count: 50 },
+    { boundSeconds: 2, count: 90 },
+    { boundSeconds: Number.POSITIVE_INFINITY, count: 100 },
+  ];
+
+  test.each([
+    { quantile: 0.5, want: 1 },
+    { quantile: 0.7, want: 1.5 },
+    { quantile: 0.9, want: 2 },
+    { quantile: 0.99, want: 2 },
+  ])('quantileOf() is $want for $quantile', ({ quantile, want }) => {
+    expect(quantileOf(buckets, quantile)).toBeCloseTo(want);
+  });
+});
+
+test('the requests to etcd have the length of their body, with the line break after it', () => {
+  const [, length, body = ''] =
+    /Content-Length: (\d+)\\r\\n\\r\\n(\{[^}]*\})/.exec(etcdCommand('/dev/vda', 10)) ?? [];
+  expect(Number(length)).toBe(`${body}\n`.length);
+  expect(JSON.parse(body)).toMatchObject({ key: 'a2V5' });
+});
+
+describe('costs', () => {
+  const fio = (factor: number) => ({
+    msPerOperation: factor,
+    megabytesPerSecond: 100 / factor,
+    p99Ms: 10 * factor,
+  });
+  const run = (factor: number): DiskRun => ({
+    'read-4k': fio(factor),
+    'write-4k': fio(factor),
+    'read-1m': fio(factor),
+    'write-1m': fio(factor),
+    etcd: { fsyncs: 100, writes: 100, meanMs: factor, p99Ms: 5 * factor },
+  });
+
+  test('costsOf() divides times, and speeds the other way round, by those of the plain disk in the same round', () => {
+    const rounds = [1, 2, 4].map((slow) => ({
+      plain: run(slow),
+      encrypted: run(2 * slow),
+      authenticated: run(4 * slow),
+    }));
+    const costs = costsOf(rounds);
+    expect(costs).toHaveLength(20);
+    for (const { name, ...cost } of costs) {
+      const want = name.startsWith('encryption with tags') ? 4 : 2;
+      expect(cost).toMatchObject({ value: want, unit: '×', spread: [want, want], runs: 3 });
+    }
+    expect(costs[0]?.detail).toBe('4.0 ms, plain 2.0 ms');
+  });
+
+  test('each disk is the first one, the second one and the last one in three rounds', () => {
+    const orders = [0, 1, 2].map(orderOf);
+    for (const position of [0, 1, 2])
+      expect(new Set(orders.map((order) => order[position])).size).toBe(DISKS.length);
+    expect(orderOf(3)).toEqual<readonly Disk[]>(DISKS);
+  });
+});
+
+describe('parseCipherSpeed()', () => {
+  const output = `# Tests are approximate using memory only (no storage IO).
+# Algorithm |       Key |      Encryption |      Decryption
+    aes-xts        512b      3264.2 MiB/s      3334.4 MiB/s
+`;
+
+  test('parseCipherSpeed() reads the speed of the encryption', () => {
+    expect(parseCipherSpeed(output)).toBeCloseTo(3264.2 * 2 ** 20);
+  });
+
+  test.each([
+    { name: 'an empty output', given: '' },
+    { name: 'a cipher that the kernel lacks', given: output.replaceAll(/3\d+\.\d MiB\/s/g, '       N/A') },
+    { name: 'a speed of zero', given: output.replace('3264.2', '0.0') },
+  ])('parseCipherSpeed() refuses $name', ({ given }) => {
+    expect(() => parseCipherSpeed(given)).toThrow('no cipher');
+  });
+});
+
+describe('hasVirtualization()', () => {
+  test.each([
+    { flags: 'fpu vmx aes', want: true },
+    { flags: 'fpu aes svm', want: true },
+    { flags: 'fpu aes hypervisor', want: false },
+    { flags: 'fpu svm_lock', want: false },
+  ])('hasVirtualization() is $want for a processor with $flags', ({ flags, want }) => {
+    expect(hasVirtualization(`processor\t: 0\nflags\t\t: ${flags}\nbugs\t\t: svm vmx\n`)).toBe(want);
+  });
+});
