@@ -1,10 +1,9 @@
 import { mountOf, readMounts } from '../../internal/platform/index.ts';
+import { FILE_SYSTEM_OPTIONS } from '../../internal/statedisk/index.ts';
 import type { DiskPorts, DiskSettings } from './disk-settings.ts';
 import { DiskError } from './errors.ts';
 
 const COMMAND_MS = 300_000;
-/** `nodiscard`: with dm-integrity, a discarded sector cannot be read. The file system is initialized completely now, not later while the machine works. */
-const FILE_SYSTEM = ['-q', '-F', '-E', 'nodiscard,lazy_itable_init=0,lazy_journal_init=0'] as const;
 
 /** The path of the mapping. */
 export function mappingOf({ name }: Pick<DiskSettings, 'name'>): string {
@@ -35,7 +34,7 @@ export async function createFileSystem(
   settings: DiskSettings,
   signal: AbortSignal,
 ): Promise<void> {
-  await run(ports, signal, 'mkfs.ext4', ...FILE_SYSTEM, mappingOf(settings));
+  await run(ports, signal, 'mkfs.ext4', ...FILE_SYSTEM_OPTIONS, mappingOf(settings));
   await mountFileSystem(ports, settings, signal);
   for (const { name, mode } of settings.directories)
     await ports.files.makeDirectory(`${settings.mountPoint}/${name}`, mode);
