@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { hasVirtualization } from './accelerator.ts';
 import { parseCipherSpeed } from './cipher-speed.ts';
-import { costsOf, DISKS, orderOf, type Disk, type DiskRun } from './disk-costs.ts';
+import { costsOf, DISKS, orderOf, type DiskRun } from './disk-costs.ts';
 import { etcdCommand, parseEtcd, quantileOf } from './etcd-fsync.ts';
 import { fioCommand, parseFio } from './fio.ts';
 
@@ -149,7 +149,7 @@ describe('costs', () => {
     const orders = [0, 1, 2].map(orderOf);
     for (const position of [0, 1, 2])
       expect(new Set(orders.map((order) => order[position])).size).toBe(DISKS.length);
-    expect(orderOf(3)).toEqual<readonly Disk[]>(DISKS);
+    expect(orderOf(3)).toEqual(DISKS);
   });
 });
 

@@ -9,7 +9,7 @@ const WORKLOADS = {
   // Each write is made durable, as a database does.
   'write-4k': ['--rw=randwrite', '--bs=4k', '--ioengine=psync', '--fsync=1'],
   'read-1m': ['--rw=read', '--bs=1M', '--ioengine=libaio', '--iodepth=4'],
-  'write-1m': ['--rw=write', '--bs=1M', '--ioengine=libaio', '--iodepth=4', '--end_fsync=1'],
+  'write-1m': ['--rw=write', '--bs=1M', '--ioengine=libaio', '--iodepth=4'],
 } as const;
 /** One of the patterns of reads or writes. */
 export type WorkloadName = keyof typeof WORKLOADS;

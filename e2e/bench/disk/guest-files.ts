@@ -31,6 +31,8 @@ const MODULES = [
 ];
 /** udev would load the modules for the processor (AES, SHA). The kernel loads those of dm-crypt and dm-integrity by itself. */
 const SET_UP = `for module in virtio_pci virtio_blk aesni_intel sha256_ssse3 dm_mod; do $b modprobe $module; done
+$b mkdir -p /etc
+echo 127.0.0.1 localhost > /etc/hosts
 $b ifconfig lo up
 `;
 
