@@ -6,7 +6,7 @@ import { CIPHER_COMMAND, hostCipherSpeed, parseCipherSpeed } from './cipher-spee
 import { costsOf, DISKS, orderOf, type Disk, type DiskRound, type DiskRun } from './disk-costs.ts';
 import { etcdCommand, parseEtcd } from './etcd-fsync.ts';
 import { fioCommand, parseFio, type FioRun, type WorkloadName } from './fio.ts';
-import { bootGuest, type Guest } from './guest.ts';
+import { bootDiskMachine, type DiskMachine } from './disk-machine.ts';
 
 const ROUNDS = 3;
 const FIO_SECONDS = 5;
@@ -24,11 +24,11 @@ export async function runDiskBench(rounds = ROUNDS): Promise<readonly BenchResul
   const accelerator = await findAccelerator();
   if (accelerator === 'tcg')
     process.stderr.write('no KVM: the cipher of the guest is emulated, so the ratios overstate its cost\n');
-  await using guest = await bootGuest(accelerator);
-  const cipher = await measureCipher(guest.machine, accelerator);
+  await using booted = await bootDiskMachine(accelerator);
+  const cipher = await measureCipher(booted.machine, accelerator);
   const measured: DiskRound[] = [];
   for (let round = 0; round < rounds; round++) {
-    const figures = await measureAll(guest, orderOf(round));
+    const figures = await measureAll(booted, orderOf(round));
     measured.push(figures);
     const texts = DISKS.map((disk) => describe(disk, figures[disk]));
     process.stderr.write(`round ${round + 1}: ${texts.join('; ')}\n`);
@@ -37,7 +37,7 @@ export async function runDiskBench(rounds = ROUNDS): Promise<readonly BenchResul
 }
 
 /** One disk after the other, in this order. */
-async function measureAll({ machine, devices }: Guest, order: readonly Disk[]): Promise<DiskRound> {
+async function measureAll({ machine, devices }: DiskMachine, order: readonly Disk[]): Promise<DiskRound> {
   const runs = new Map<Disk, DiskRun>();
   for (const disk of order) runs.set(disk, await measure(machine, devices[disk]));
   const [plain, encrypted, authenticated] = DISKS.map((disk) => runs.get(disk));
@@ -60,13 +60,13 @@ async function measure(machine: Machine, device: string): Promise<DiskRun> {
 
 /** How fast the cipher is by itself, so that a reader can judge the ratios. */
 async function measureCipher(machine: Machine, accelerator: Accelerator): Promise<BenchResult> {
-  const guest = parseCipherSpeed(await machine.sh(CIPHER_COMMAND));
-  const ratio = (hostCipherSpeed() / guest).toFixed(1);
+  const inside = parseCipherSpeed(await machine.sh(CIPHER_COMMAND));
+  const ratio = (hostCipherSpeed() / inside).toFixed(1);
   const detail =
     accelerator === 'kvm'
       ? `KVM; this machine itself is ${ratio} times as fast`
       : `emulated (no KVM): this machine itself is ${ratio} times as fast, so the ratios below overstate the cost`;
-  return { name: 'AES-256-XTS in the memory of the guest', value: guest / MB, unit: 'MB/s', detail };
+  return { name: 'AES-256-XTS in the memory of the guest', value: inside / MB, unit: 'MB/s', detail };
 }
 
 function describe(disk: Disk, run: DiskRun): string {

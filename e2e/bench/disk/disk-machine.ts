@@ -8,7 +8,7 @@ import { formatArguments, LAYOUT, openArguments } from '../../../internal/luks/i
 import { Machine } from '../../machines/shell-machine.ts';
 import { ACCELERATOR_ARGUMENTS, type Accelerator } from './accelerator.ts';
 import { DISKS, type Disk } from './disk-costs.ts';
-import { createGuestFiles } from './guest-files.ts';
+import { createMachineFiles } from './machine-files.ts';
 
 const DISK_MIB = 384;
 const MEMORY_MIB = 1536;
@@ -22,7 +22,7 @@ const KEY = '/run/key';
 const commands = new ExecaRunner({ path: process.env['PATH'] ?? '/usr/bin:/bin' });
 
 /** A machine with three disks of the same size. */
-export interface Guest extends AsyncDisposable {
+export interface DiskMachine extends AsyncDisposable {
   readonly machine: Machine;
   /** What is read and written: the disk itself, or its mapping. */
   readonly devices: Readonly<Record<Disk, string>>;
@@ -33,13 +33,13 @@ export interface Guest extends AsyncDisposable {
  * machine ends with this process, its files are deleted when it has opened them, and the next run deletes what an interrupted
  * preparation left.
  */
-export async function bootGuest(accelerator: Accelerator): Promise<Guest> {
+export async function bootDiskMachine(accelerator: Accelerator): Promise<DiskMachine> {
   await removeLeftovers();
   const directory = await mkdtemp(join(tmpdir(), `${DIRECTORY}${process.pid}-`));
   await using stack = new AsyncDisposableStack();
   stack.defer(() => rm(directory, { recursive: true, force: true }));
   const signal = AbortSignal.timeout(PREPARATION_MS);
-  const { kernel, initrd } = await createGuestFiles(directory, signal);
+  const { kernel, initrd } = await createMachineFiles(directory, signal);
   const drives: string[] = [];
   for (const disk of DISKS) {
     const file = join(directory, disk);

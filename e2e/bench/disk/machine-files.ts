@@ -37,7 +37,7 @@ $b ifconfig lo up
 `;
 
 /** Prepares kernel and initrd of the guest: the pinned packages with cryptsetup and fio, and etcd of the bundle. */
-export async function createGuestFiles(directory: string, signal: AbortSignal): Promise<ShellMachineFiles> {
+export async function createMachineFiles(directory: string, signal: AbortSignal): Promise<ShellMachineFiles> {
   const build = createBuildContext({ signal, say: (text) => process.stderr.write(`${text}\n`) });
   const context: PackageContext = { ...build, paths: { cache: build.cache } };
   const pinned = pinnedPackages();
