@@ -114,7 +114,8 @@ If cluster.yaml requires certain measurements, write the new ones there first.
 
 If the provisioning file demands several owners (recoveryThreshold), each of them runs
 this command, and the disk opens with the last one. Until then the command ends with
-exit code 7 (partly done) and says how many are missing.
+exit code 7 (partly done) and says how many are missing. At the console each owner
+makes a code for the same challenge.
 
 A machine without a network shows a challenge on its console. With --console the
 command asks for it, and shows a code that you type at that console. The code is for
