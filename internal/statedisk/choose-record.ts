@@ -22,7 +22,7 @@ export type DiskState =
  * Determines the state of a disk. An incomplete write has a wrong checksum and is ignored. Of the intact records, only
  * the one with the highest sequence counts: if that record is refused later, the earlier record is not tried.
  * @param start the first `2 * SLOT_BYTES` bytes, controlled by an attacker
- * @throws StateDiskError `statedisk-foreign`, `statedisk-damaged`
+ * @throws StateDiskError `statedisk-foreign`, `statedisk-damaged`, `statedisk-unknown`
  */
 export function diskStateOf(start: Uint8Array): DiskState {
   const slots = [0, 1].map((slot) => parseRecord(start.subarray(slot * SLOT_BYTES, (slot + 1) * SLOT_BYTES)));
@@ -30,9 +30,13 @@ export function diskStateOf(start: Uint8Array): DiskState {
     record.kind === 'ready' ? [readyIn(slots, record, slot === 0 ? 0 : 1)] : [],
   );
   const [first, second] = ready;
-  if (first !== undefined) {
-    return second !== undefined && second.record.sequence > first.record.sequence ? second : first;
-  }
+  const newest =
+    second !== undefined && second.record.sequence > (first?.record.sequence ?? 0n) ? second : first;
+  const isUnknown = slots.some(
+    (record) => record.kind === 'unknown' && record.sequence > (newest?.record.sequence ?? -1n),
+  );
+  if (isUnknown) throw new StateDiskError('statedisk-unknown', 'reading the records of the state disk');
+  if (newest !== undefined) return newest;
   if (slots.some(({ kind }) => kind === 'formatting')) return { kind: 'formatting' };
   if (slots.every(({ kind }) => kind === 'empty')) return { kind: 'blank' };
   const isOurs = slots.some((record) => record.kind === 'damaged' && record.isOurs);

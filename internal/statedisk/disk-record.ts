@@ -73,6 +73,8 @@ export type FoundRecord =
   /** Neither empty nor a record: something else, or a write that was cut. */
   | { readonly kind: 'damaged'; readonly isOurs: boolean }
   | { readonly kind: 'formatting' }
+  /** Intact, with content that this release does not know. */
+  | { readonly kind: 'unknown'; readonly sequence: bigint }
   | {
       readonly kind: 'ready';
       /** The value of the TPM's counter that the record belongs to. */
@@ -157,8 +159,8 @@ export function parseRecord(slot: Uint8Array): FoundRecord {
   const body = bytes.subarray(BODY_OFFSET, BODY_OFFSET + metaBytes + LAYOUT.headerBytes);
   if (!isIntact(preamble, body)) return damaged;
   const content = contentOf(body, metaBytes);
-  if (content === undefined) return damaged;
   const sequence = preamble.readBigUInt64LE(AT.sequence);
+  if (content === undefined) return { kind: 'unknown', sequence };
   return { kind: 'ready', sequence, content, verify: (key) => verifyMac(preamble, body, key) };
 }
 

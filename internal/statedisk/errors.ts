@@ -14,6 +14,10 @@ export const stateDiskErrors = defineErrors({
     'The device has records of a state disk, but none of them is intact.',
     'Restore the disk from a copy, or overwrite its first 16 MiB with zeros and let the machine begin as a new machine.',
   ),
+  'statedisk-unknown': fault.operator.precondition(
+    'The newest record of the state disk is intact, but this release does not know its content: a newer release has written it.',
+    'Start the release with which the disk was used last, for example the image in the other slot, or install its package. Do not overwrite the disk.',
+  ),
   'statedisk-changed': fault.peer.refused(
     'The newest record of the state disk was not written by this machine: the record was changed, or belongs to another disk.',
     'Do not use the disk. Restore it from a copy, or overwrite its first 16 MiB with zeros, create the empty file `/etc/cluster/new-state-disk`, and let the machine join again.',

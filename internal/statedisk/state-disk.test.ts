@@ -54,6 +54,15 @@ function withChecksum(record: Uint8Array): Buffer {
   return bytes;
 }
 
+/** An intact record that needs more owners than there are. */
+function unknownRecord(sequence: bigint): Buffer {
+  const shares = [1, 2].map(() => ({ sealed: new Uint8Array(9), digest: new Uint8Array(32) }));
+  const recovery = { kind: 'shares', threshold: 2, shares } as const;
+  const record = Buffer.from(encodeReady(sequence, { ...CONTENT, recovery }, KEY));
+  record.write('4', record.indexOf('"threshold":2') + '"threshold":'.length);
+  return withChecksum(record);
+}
+
 const NOTHING = new Uint8Array();
 const CUT = RECORD.subarray(0, 100_000);
 
@@ -144,11 +153,8 @@ describe('parseRecord()', () => {
     expect(found).toMatchObject({ kind: 'ready', content: { recovery: SHARES, consoleRecovery } });
   });
 
-  test('reports a record with a content of another form as damaged', () => {
-    const other = Buffer.from(encodeReady(5n, { ...CONTENT, recovery: SHARES }, KEY));
-    const at = other.indexOf('"threshold":2');
-    other.write('4', at + '"threshold":'.length);
-    expect(parseRecord(padded(withChecksum(other)))).toMatchObject({ kind: 'damaged' });
+  test('does not know a record with content of another form', () => {
+    expect(parseRecord(padded(unknownRecord(7n)))).toEqual({ kind: 'unknown', sequence: 7n });
   });
 
   test.each([
@@ -204,6 +210,26 @@ describe('diskStateOf()', () => {
     ['a disk whose newer record is incomplete', disk(RECORD, later.subarray(0, 2_000_000)), { slot: 0 }],
     ['a disk whose newer record has only 100 bytes', disk(later.subarray(0, 100), RECORD), { slot: 1 }],
   ])('finds the current record of %s', (_, start, want) => expect(diskStateOf(start)).toMatchObject(want));
+
+  test.each([
+    ['alone', disk(unknownRecord(5n), NOTHING)],
+    ['newer than the other one', disk(RECORD, unknownRecord(6n))],
+    ['beside an incomplete write', disk(CUT, unknownRecord(5n))],
+  ])(
+    'names a record of a newer release that is %s, and does not advise to overwrite the disk',
+    (_, start) => {
+      expect(() => diskStateOf(start)).toThrow(
+        expect.objectContaining({
+          code: 'statedisk-unknown',
+          fix: expect.stringContaining('Do not overwrite'),
+        }),
+      );
+    },
+  );
+
+  test('takes a record that is newer than one of another release', () => {
+    expect(diskStateOf(disk(unknownRecord(4n), RECORD))).toMatchObject({ kind: 'ready', slot: 1 });
+  });
 
   test.each([
     ['a disk with a file system', Buffer.from('ext4'), 'statedisk-foreign'],
