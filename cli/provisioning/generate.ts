@@ -55,7 +55,7 @@ export async function runProvisioningGenerate(
   if (options.recoveryThreshold !== undefined && options.recoveryThreshold > provisioning.ownerKeys.length)
     context.host.warn(
       'provisioning-recovery-threshold',
-      `A recovery needs ${options.recoveryThreshold} recipients, but the machine serves only ${provisioning.ownerKeys.length} owner (--owner-key) over the network. The others must have a key that this owner uses with --recovery-key, or act at the console.`,
+      `A recovery needs ${options.recoveryThreshold} recipients, but the file names fewer owners: ${provisioning.ownerKeys.length} (--owner-key). The machine serves nobody else over the network: another recipient acts at its console, or gives an owner the key for --recovery-key.`,
     );
   await warnOfVariant(context, { hasTpm: tpmDevice !== undefined, processor });
   const hasStateDisk = provisioning.stateDisk !== undefined;

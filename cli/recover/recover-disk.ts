@@ -6,7 +6,7 @@ import { CodedError, type ExitName } from '../../internal/errors/index.ts';
 import { printable } from '../../internal/printable/index.ts';
 import type { Client } from '../../internal/rpc/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
-import { RECOVERY_SHARE_BYTES, SHARE_BYTES } from '../../internal/statedisk/index.ts';
+import { MAX_RECOVERY_SHARES, RECOVERY_SHARE_BYTES, SHARE_BYTES } from '../../internal/statedisk/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { readRecoveryKey } from '../backup/index.ts';
 import { readCaller, readLastNodes, withKnownMachine, type KnownMachine } from '../cluster/index.ts';
@@ -23,7 +23,6 @@ const LOCKED = 'DiskLocked';
 const MAX_RECOVERY_BYTES = 64 * 1024;
 const MAX_REGISTERS = 24;
 const REGISTER_BYTES = 32;
-const MAX_OWNERS = 32;
 const EK = /^tpm-ek:([0-9a-f]{64})$/;
 
 /** Arguments of `cluster recover disk`. */
@@ -139,7 +138,7 @@ function requireHonest(
 ): void {
   const isWellFormed =
     [recovery, ...shares].every(({ length }) => length <= MAX_RECOVERY_BYTES) &&
-    shares.length <= MAX_OWNERS &&
+    shares.length <= MAX_RECOVERY_SHARES &&
     (threshold <= 1 ? shares.length === 0 : threshold <= shares.length && given <= shares.length) &&
     registers.length <= MAX_REGISTERS &&
     registers.every(({ sealed, now }) => [sealed, now].every(({ length }) => length === REGISTER_BYTES));

@@ -3,7 +3,7 @@ import { describeError, shapeProblemOf } from '../errors/index.ts';
 import { DEFAULT_LOCK_PCR } from '../attestation/index.ts';
 import { parseRecipient } from '../backup/index.ts';
 import { canonicalAddress, DNS_LABEL, parseEndpoint, PORTS } from '../endpoint/index.ts';
-import { parseApprovalKey } from '../statedisk/index.ts';
+import { MAX_RECOVERY_SHARES, parseApprovalKey } from '../statedisk/index.ts';
 import { ROLES } from '../role/index.ts';
 import { attestationSchema } from './attestation-schema.ts';
 import { ConfigError } from './errors.ts';
@@ -41,9 +41,6 @@ const registers = {
 };
 
 const recipient = z.string().refine((text) => isRecipient(text), 'an age recipient, age1…');
-
-/** As many as the CLI takes from a machine; the record of a disk has room for more. */
-const MAX_SHARED_RECIPIENTS = 32;
 
 const stateDiskMembers = z.strictObject({
   device: z
@@ -98,8 +95,8 @@ const stateDisk = stateDiskMembers.superRefine(
       .map((text) => Buffer.from(parseRecipient(text)).toString('hex'));
     if (new Set(keys).size !== keys.length)
       refuse('recipients that differ from each other', 'recoveryRecipients');
-    if (recipients.length > MAX_SHARED_RECIPIENTS)
-      refuse(`at most ${MAX_SHARED_RECIPIENTS} recipients`, 'recoveryRecipients');
+    if (recipients.length > MAX_RECOVERY_SHARES)
+      refuse(`at most ${MAX_RECOVERY_SHARES} recipients`, 'recoveryRecipients');
     if (recoveryThreshold > recipients.length)
       refuse(`at most the number of recipients (${recipients.length})`, 'recoveryThreshold');
   },

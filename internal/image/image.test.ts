@@ -100,7 +100,7 @@ describe('imageFiles()', () => {
     ]);
   });
 
-  test('restarts no machine while systemd still waits for its agent', () => {
+  test('restarts a machine later than systemd gives up an agent that does not start', () => {
     const minutesOf = (text: string, setting: string): number =>
       Number(new RegExp(`^${setting}=(\\d+)min$`, 'm').exec(text)?.[1]);
     const agent = readFileSync(join(import.meta.dirname, '../../.ci/package/bootstrapper.service'), 'utf8');

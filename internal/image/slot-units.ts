@@ -8,8 +8,8 @@ const COUNTED = '/sys/firmware/efi/efivars/LoaderBootCountPath-4a67b082-0a4c-41c
 /** The agent listens there once its state disk is open, and an ordered reset or recovery is done. */
 const AGENT_SOCKET = '/run/cluster/agent.sock';
 /**
- * Longer than systemd waits for the agent (`TimeoutStartSec` of bootstrapper.service). After that time the machine restarts, which costs
- * the image one of its tries.
+ * Longer than `TimeoutStartSec` of bootstrapper.service, which the agent extends only while it opens or formats the state disk. After that
+ * time the machine restarts, which costs the image one of its tries.
  */
 const DEADLINE = '45min';
 

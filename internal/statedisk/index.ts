@@ -42,6 +42,7 @@ export { StateDiskError } from './errors.ts';
 export { FILE_SYSTEM_OPTIONS } from './file-system.ts';
 export {
   digestOfShare,
+  MAX_RECOVERY_SHARES,
   ownersNeeded,
   RECOVERY_SHARE_BYTES,
   RecoveryShares,

@@ -5,6 +5,8 @@ import { SHARE_BYTES } from './disk-keys.ts';
 
 /** The length of a recovery share: Shamir's scheme over GF(2⁸), with the coordinate of the share as its last byte. */
 export const RECOVERY_SHARE_BYTES = SHARE_BYTES + 1;
+/** The most shares of one disk that provisioning files ask for, and that the CLI takes from a machine. */
+export const MAX_RECOVERY_SHARES = 32;
 /** The length of the digest of a recovery share. */
 export const DIGEST_BYTES = 32;
 

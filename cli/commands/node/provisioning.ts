@@ -67,7 +67,7 @@ function registerGenerate(provisioning: Command, action: ActionBinder): void {
     .option(
       '--recovery-threshold <number>',
       'how many of these keys recover the disk together (default: each alone)',
-      wholeNumber(1, 32),
+      wholeNumber(1, 999),
     )
     .addOption(formatOption('provisioning'))
     .option('--package <url>', PACKAGE)
