@@ -111,6 +111,7 @@ try {
     },
   );
 } catch (error) {
+  end = 'ended';
   const coded = findCoded(error);
   log.error('agent failed', {
     code: coded?.code ?? 'internal',
@@ -133,8 +134,9 @@ try {
   }
 }
 clearInterval(alive);
+await new Promise(setImmediate); // a signal that has arrived already
 if (end === 'start-again' && !stop.signal.aborted) {
-  // Where execve(2) is missing, systemd starts the agent again.
+  // If execve(2) fails, the process ends, and systemd starts the agent again.
   log.info('starting again, without the keys of the state disk in memory');
   process.execve?.(process.execPath, [process.execPath, ...process.execArgv, ...process.argv.slice(1)]);
 }

@@ -80,6 +80,12 @@ test('the agent starts again in the same process once the state disk is open, an
   });
   expect(first.outcomes).toEqual(['formatted', 'open']);
   expect(await search(swtpm, first.all)).toEqual({ searched: 12, found: [] });
+  const second = await withAgent(swtpm, async (agent, seen) => {
+    await until(agent, seen, /waiting for an owner"/);
+    return { all: [...(await memoryOf(agent)), Buffer.from(seen.join('\n'))], outcomes: outcomesOf(seen) };
+  });
+  expect(second.outcomes).toEqual(['opened', 'open']);
+  expect(await search(swtpm, second.all)).toEqual({ searched: 12, found: [] });
   await using tpm = swtpm.open();
   await tpm.use(signal, (connection) =>
     extendPcr(connection, { pcr: 11, hash: 'sha256', digest: new Uint8Array(32).fill(1) }, signal),
@@ -181,6 +187,8 @@ async function memoryOf({ pid }: ChildProcess): Promise<readonly Buffer[]> {
     const { bytesRead } = await memory.read(region, 0, region.length, start).catch(() => ({ bytesRead: 0 }));
     read.push(region.subarray(0, bytesRead));
   }
+  // Memory that could not be read would have no key either.
+  expect(read.some((region) => region.includes(OWNER.recipient))).toBe(true);
   return read;
 }
 

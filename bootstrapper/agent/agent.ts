@@ -29,7 +29,7 @@ const RESPONSE_MS = 1_000;
 /**
  * Runs the agent: enrolment once, then the workers of this machine's roles. Resolves when its signal fires;
  * rejects when enrolment failed in a way that a restart may solve.
- * @returns 'start-again': keys of the state disk were in the memory of this process, and a program that begins again has none of them
+ * @returns 'start-again': this process has held keys of the state disk; the caller must replace it by a new program, which has none
  */
 export async function runAgent(ports: AgentPorts, options: AgentOptions): Promise<'ended' | 'start-again'> {
   using run = childSignal(options.signal);

@@ -15,8 +15,8 @@ export const LOCKED_PATHS = {
 } as const;
 
 /**
- * Has the directory of `LOCKED_PATHS` while `use` runs. Later nobody reads the pipe, so a command that writes a code into it would never
- * end.
+ * Creates the directory of `LOCKED_PATHS` for the time of `use`, and deletes it afterwards: who writes into a pipe that nobody reads
+ * would wait for ever.
  */
 export async function withLockedFiles<T>(
   { files, log }: { readonly files: FilePort; readonly log: Logger },
