@@ -317,6 +317,23 @@ describe('recoverStateDisk()', () => {
       expect((await currentRecord()).uuid).toBe(before.uuid);
     }, others);
   });
+
+  test('calls no key wrong if cryptsetup fails in another way', async () => {
+    await withMachine(async (ports) => {
+      await openStateDisk(ports, settings(), signal);
+      const recoveryKey = await recoveryKeyOf(await currentRecord());
+      kernel.reboot();
+      const commands: DiskPorts['commands'] = {
+        run: (command) =>
+          command.argv.includes('--test-passphrase')
+            ? REAL.commands.run({ argv: ['sh', '-c', 'exit 3'], signal })
+            : ports.commands.run(command),
+      };
+      await expect(
+        recoverStateDisk({ ...ports, commands }, settings(), { recoveryKey, signal }),
+      ).rejects.toMatchObject({ exitCode: 3 });
+    });
+  });
 });
 
 describe('a disk that two of three owners open together', () => {

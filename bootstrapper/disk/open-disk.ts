@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { ExecError } from '../../internal/exec/index.ts';
 import type { Secret } from '../../internal/secret/index.ts';
 import {
   isAheadOfCounter,
@@ -27,6 +28,8 @@ import { createFileSystem, mappingOf, mountDisk, refuseUsedDirectories, unmountD
 import { createOwnerParts, renewOwnerParts } from './owner-parts.ts';
 import { sealForApprovals } from './seal-for-approvals.ts';
 
+/** Exit code of cryptsetup(8): no slot opens with this key. */
+const NO_KEY = 2;
 /** Slots of the LUKS header. */
 const OPENS = { shares: 0, recovery: 1 } as const;
 
@@ -111,7 +114,7 @@ export async function recoverStateDisk(
   await cryptsetup.putHeader(content.header);
   try {
     await cryptsetup.check(OPENS.recovery, recoveryKey).catch((cause: unknown) => {
-      signal.throwIfAborted();
+      if (!(cause instanceof ExecError && cause.exitCode === NO_KEY)) throw cause;
       throw new DiskError('disk-recovery-refused', 'opening the state disk with the recovery key', { cause });
     });
     const shares = createShares();

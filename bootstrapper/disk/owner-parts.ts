@@ -59,8 +59,8 @@ async function shareAmong(
 }
 
 /**
- * The parts after a recovery. The recipients and their threshold stay those of the formatting: the provisioning file may have got others since. So the parts are made
- * again only if they are the same; otherwise nobody gets a part for the console.
+ * The parts after a recovery. New ones are made only if the provisioning file still names the recipients and the threshold of the formatting. Otherwise the part for the
+ * network stays, and the disk has none for the console.
  */
 export async function renewOwnerParts(
   { uuid, recovery, recipientsMac }: OwnerParts & Pick<RecordContent, 'uuid'>,

@@ -54,6 +54,7 @@ describe('the shares that owners have given', () => {
     expect(await given.take(diskOf(2), second)).toBe(1);
     expect(revealed(await given.take(diskOf(2), first))).toEqual(KEY.reveal());
     expect(await given.take(diskOf(3), first)).toBe(1);
+    expect(await given.take({ ...diskOf(3), uuid: 'other' }, second)).toBe(1);
   });
 
   test('continue a recovery that failed half way, after which the record has new shares', async () => {
@@ -63,6 +64,11 @@ describe('the shares that owners have given', () => {
     await given.take(disk, second);
     expect(revealed(await given.take(renewed.disk, second))).toEqual(KEY.reveal());
     expect(given.countFor(renewed.disk)).toBe(2);
+    expect(revealed(await given.take(renewed.disk, renewed.first))).toEqual(KEY.reveal());
+    for (const foreign of [KEY, (await createDisk()).first])
+      await expect(given.take(renewed.disk, foreign)).rejects.toMatchObject({
+        code: 'machineservice-share-refused',
+      });
   });
 
   test('are needed again when they do not open the disk', async () => {

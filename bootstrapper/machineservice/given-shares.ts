@@ -1,20 +1,21 @@
 import type { Secret } from '../../internal/secret/index.ts';
-import { RecoveryShares } from '../../internal/statedisk/index.ts';
+import { RecoveryShares, type SharedRecovery } from '../../internal/statedisk/index.ts';
 import type { LockedDisk } from '../disk/index.ts';
 import { MachineServiceError } from './errors.ts';
 
-/** The recovery key of a locked disk as its owners give it, whole or in shares. It is in the memory of this process only. */
+/** The recovery key of a locked disk as its owners give it, whole or in shares. No file has it. */
 export class GivenShares {
-  /** The registers for which the shares were given. */
-  #registers = '';
+  /** The disk, and the registers that the machine had when the shares arrived. */
+  #for = '';
   #shares = new RecoveryShares();
-  /** The combined key. The record gets new shares before the recovery ends, so the old ones would not continue one that failed half way. */
-  #key: Secret<Uint8Array> | undefined;
+  /** Kept because a recovery that fails after writing the record leaves a record with new shares: those of before no longer match it. */
+  #combined: { readonly recovery: SharedRecovery; readonly key: Secret<Uint8Array> } | undefined;
 
   /** How many owners have given their shares, for the registers that the machine has now. */
-  countFor({ recovery, registers }: LockedDisk): number {
-    if (recovery.kind === 'key' || this.#registers !== textOf(registers)) return 0;
-    return this.#key === undefined ? this.#shares.countOf(recovery) : recovery.threshold;
+  countFor(locked: LockedDisk): number {
+    const { recovery } = locked;
+    if (recovery.kind === 'key' || this.#for !== textOf(locked)) return 0;
+    return this.#combined === undefined ? this.#shares.countOf(recovery) : recovery.threshold;
   }
 
   /**
@@ -22,34 +23,34 @@ export class GivenShares {
    * @returns the recovery key, or how many more owners must act
    * @throws MachineServiceError `machineservice-share-refused`
    */
-  async take(
-    { recovery, registers }: LockedDisk,
-    secret: Secret<Uint8Array>,
-  ): Promise<Secret<Uint8Array> | number> {
+  async take(locked: LockedDisk, secret: Secret<Uint8Array>): Promise<Secret<Uint8Array> | number> {
+    const { recovery } = locked;
     if (recovery.kind === 'key') return secret;
-    // Each owner has agreed to the registers at that time.
-    if (this.#registers !== textOf(registers)) this.forget();
-    this.#registers = textOf(registers);
-    if (this.#key !== undefined) return this.#key;
+    // Each owner has agreed to the registers of that time.
+    if (this.#for !== textOf(locked)) this.forget();
+    this.#for = textOf(locked);
     const { threshold, shares } = recovery;
-    if (!this.#shares.add(recovery, secret))
+    const records = [recovery, this.#combined?.recovery].filter((each) => each !== undefined);
+    if (!records.some((each) => this.#shares.add(each, secret)))
       throw new MachineServiceError(
         'machineservice-share-refused',
         `opening the state disk, which needs ${threshold} of ${shares.length} owners`,
       );
+    if (this.#combined !== undefined) return this.#combined.key;
     const missing = threshold - this.#shares.countOf(recovery);
     if (missing > 0) return missing;
-    this.#key = await this.#shares.combine(recovery);
-    return this.#key;
+    const key = await this.#shares.combine(recovery);
+    this.#combined = { recovery, key };
+    return key;
   }
 
   /** Forgets all shares: the key that they give does not open the disk. */
   forget(): void {
     this.#shares = new RecoveryShares();
-    this.#key = undefined;
+    this.#combined = undefined;
   }
 }
 
-function textOf(registers: LockedDisk['registers']): string {
-  return registers.map(({ pcr, now }) => `${pcr}:${Buffer.from(now).toString('hex')}`).join();
+function textOf({ uuid, registers }: LockedDisk): string {
+  return [uuid, ...registers.map(({ pcr, now }) => `${pcr}:${Buffer.from(now).toString('hex')}`)].join();
 }
