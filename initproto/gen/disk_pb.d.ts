@@ -82,7 +82,7 @@ export declare type DescribeResponse = Message<"cluster.disk.v1.DescribeResponse
   shares: Uint8Array[];
 
   /**
-   * How many different shares owners have sent since the start of the machine.
+   * How many different shares the machine holds for the registers that it has now.
    *
    * @generated from field: uint32 given = 9;
    */

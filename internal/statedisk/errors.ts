@@ -12,10 +12,10 @@ export const stateDiskErrors = defineErrors({
   ),
   'statedisk-damaged': fault.system.precondition(
     'The device has records of a state disk, but none of them is intact.',
-    'Restore the disk from a copy, or overwrite its first 16 MiB with zeros and let the machine begin as a new machine.',
+    'First start the release with which the disk was used last. If that one does not open the disk either, restore it from a copy, or overwrite its first 16 MiB with zeros and let the machine begin as a new machine.',
   ),
   'statedisk-unknown': fault.operator.precondition(
-    'The newest record of the state disk is intact, but this release does not know its content: a newer release has written it.',
+    'The newest record of the state disk is intact, but this release does not know its content: a newer release has written it, or somebody who can write to the disk.',
     'Start the release with which the disk was used last, for example the image in the other slot, or install its package. Do not overwrite the disk.',
   ),
   'statedisk-changed': fault.peer.refused(
