@@ -5,6 +5,8 @@ import { createInterface } from 'node:readline';
 const COMMAND_MS = 240_000;
 /** An emulated machine on a busy host boots in minutes. */
 const BOOT_MS = 300_000;
+/** QEMU, which is killed when the process that started it ends. */
+const QEMU = ['setpriv', '--pdeathsig', 'KILL', 'qemu-system-x86_64'] as const;
 
 /**
  * A machine with a shell, from an initrd of `packShellRoot()`. It ends with the process that started it, also when that is killed.
@@ -14,18 +16,29 @@ export class Machine implements AsyncDisposable {
   readonly #waiting: ((line: string | undefined) => void)[] = [];
   readonly #lines: string[] = [];
   #commands = 0;
+  /** Why the machine does not run any more. */
+  #ended: Error | undefined;
 
-  /** @param argv the arguments of QEMU, with the shell at the second serial port, which is standard input and output */
-  constructor(argv: readonly string[]) {
-    const qemu = spawn('setpriv', ['--pdeathsig', 'KILL', 'qemu-system-x86_64', ...argv], {
-      stdio: ['pipe', 'pipe', 'inherit'],
-    });
+  /**
+   * @param argv the arguments of QEMU, with the shell at the second serial port, which is standard input and output
+   * @param command what runs with these arguments
+   */
+  constructor(argv: readonly string[], command: readonly [string, ...string[]] = QEMU) {
+    const [program, ...options] = command;
+    const qemu = spawn(program, [...options, ...argv], { stdio: ['pipe', 'pipe', 'inherit'] });
     createInterface({ input: qemu.stdout }).on('line', (line) => {
       const next = this.#waiting.shift();
       if (next === undefined) this.#lines.push(line);
       else next(line);
     });
-    qemu.once('error', () => this.#end()).once('exit', () => this.#end());
+    const name = command.at(-1) ?? program;
+    qemu
+      .once('error', (cause) => this.#end(new Error(`${name} did not start`, { cause })))
+      .once('exit', (code, killer) =>
+        this.#end(new Error(`${name} ended with ${killer ?? `status ${code}`}`)),
+      );
+    // A write to a program that has ended fails; its end, which follows, says more.
+    qemu.stdin.on('error', () => undefined);
     this.#qemu = qemu;
   }
 
@@ -68,18 +81,24 @@ export class Machine implements AsyncDisposable {
   async #next(what: string, signal: AbortSignal): Promise<string> {
     const line = this.#lines.shift();
     if (line !== undefined) return line;
-    if (this.#qemu.exitCode !== null) throw new Error(`${what}: the machine has ended`);
+    this.#refuseEnded(what);
     const { promise, resolve } = Promise.withResolvers<string | undefined>();
     this.#waiting.push(resolve);
     const late = (): void => resolve(undefined);
     signal.addEventListener('abort', late, { once: true });
     const found = await promise;
     signal.removeEventListener('abort', late);
-    if (found === undefined) throw new Error(`${what}: no answer of the machine`);
-    return found;
+    if (found !== undefined) return found;
+    this.#refuseEnded(what);
+    throw new Error(`${what}: no answer of the machine`);
   }
 
-  #end(): void {
+  #refuseEnded(what: string): void {
+    if (this.#ended !== undefined) throw new Error(`${what}: the machine has ended`, { cause: this.#ended });
+  }
+
+  #end(reason: Error): void {
+    this.#ended ??= reason;
     for (const resolve of this.#waiting.splice(0)) resolve(undefined);
   }
 }
