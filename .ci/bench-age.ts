@@ -26,7 +26,11 @@ export const DESCRIBED: Readonly<Record<SuiteName, readonly string[]>> = {
   node: ['bootstrapper', 'cli/cluster', 'internal/bundle', 'internal/versions'],
   worker: ['bootstrapper', 'joinservice/join', 'internal/bundle', 'internal/versions'],
   audit: ['bootstrapper/kubernetes/apiserver'],
-  disk: ['internal/luks/cryptsetup-arguments.ts', 'internal/luks/layout.ts'],
+  disk: [
+    ...['internal/luks/cryptsetup-arguments.ts', 'internal/luks/layout.ts'],
+    ...['internal/statedisk/file-system.ts', 'internal/bundle/component-versions.ts'],
+    ...['internal/image/packages.lock.json', 'e2e/bench/disk/packages.lock.json'],
+  ],
   backup: ['bootstrapper/backup', 'internal/backup'],
   restore: ['bootstrapper/consensus', 'cli/backup', 'cli/cluster/init', 'internal/backup'],
   api: ['bootstrapper/kubernetes', 'bootstrapper/apilb', 'bootstrapper/units', 'joinservice/authzwebhook'],

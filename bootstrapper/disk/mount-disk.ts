@@ -1,5 +1,5 @@
 import { mountOf, readMounts } from '../../internal/platform/index.ts';
-import { FILE_SYSTEM_OPTIONS } from '../../internal/statedisk/index.ts';
+import { FILE_SYSTEM_OPTIONS, MOUNT_OPTIONS } from '../../internal/statedisk/index.ts';
 import type { DiskPorts, DiskSettings } from './disk-settings.ts';
 import { DiskError } from './errors.ts';
 
@@ -70,7 +70,7 @@ export async function unmountDisk(
 async function mountFileSystem(ports: DiskPorts, settings: DiskSettings, signal: AbortSignal): Promise<void> {
   if (await isMountPoint(ports, settings.mountPoint)) return;
   await ports.files.makeDirectory(settings.mountPoint);
-  const argv = ['mount', '-t', 'ext4', '-o', 'noatime', mappingOf(settings), settings.mountPoint] as const;
+  const argv = ['mount', ...MOUNT_OPTIONS, mappingOf(settings), settings.mountPoint] as const;
   await run(ports, signal, ...argv);
 }
 

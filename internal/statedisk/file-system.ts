@@ -8,3 +8,6 @@ export const FILE_SYSTEM_OPTIONS = [
   '-E',
   'nodiscard,lazy_itable_init=0,lazy_journal_init=0',
 ] as const;
+
+/** The options of mount(8) for this file system. */
+export const MOUNT_OPTIONS = ['-t', 'ext4', '-o', 'noatime'] as const;

@@ -39,7 +39,7 @@ export {
   type RecordContent,
 } from './disk-record.ts';
 export { StateDiskError } from './errors.ts';
-export { FILE_SYSTEM_OPTIONS } from './file-system.ts';
+export { FILE_SYSTEM_OPTIONS, MOUNT_OPTIONS } from './file-system.ts';
 export {
   digestOfShare,
   MAX_RECOVERY_SHARES,

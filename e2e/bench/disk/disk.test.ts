@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import { FILE_SYSTEM_OPTIONS } from '../../../internal/statedisk/index.ts';
 import { hasVirtualization } from './accelerator.ts';
 import { parseCipherSpeed } from './cipher-speed.ts';
 import { costsOf, DISKS, orderOf, type DiskRun } from './disk-costs.ts';
@@ -114,6 +115,12 @@ test('the requests to etcd have the length of their body, with the line break af
     /Content-Length: (\d+)\\r\\n\\r\\n(\{[^}]*\})/.exec(etcdCommand('/dev/vda', 10)) ?? [];
   expect(Number(length)).toBe(`${body}\n`.length);
   expect(JSON.parse(body)).toMatchObject({ key: 'a2V5' });
+});
+
+test('etcd writes to a file system with the options of a state disk', () => {
+  const command = etcdCommand('/dev/vda', 10);
+  expect(command).toContain(`mkfs.ext4 ${FILE_SYSTEM_OPTIONS.join(' ')} -b 4096 /dev/vda `);
+  expect(command).toContain('mount -t ext4 -o noatime /dev/vda ');
 });
 
 describe('costs', () => {

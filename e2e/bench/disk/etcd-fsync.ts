@@ -1,4 +1,4 @@
-import { FILE_SYSTEM_OPTIONS } from '../../../internal/statedisk/index.ts';
+import { FILE_SYSTEM_OPTIONS, MOUNT_OPTIONS } from '../../../internal/statedisk/index.ts';
 
 const METRIC = 'etcd_disk_wal_fsync_duration_seconds';
 const P99 = 0.99;
@@ -23,7 +23,7 @@ export function etcdCommand(device: string, seconds: number): string {
   const request = `POST /v3/kv/put HTTP/1.1\\r\\nHost: etcd\\r\\nContent-Length: ${BODY.length + 1}\\r\\n\\r\\n${BODY}`;
   // On a small disk, mkfs would choose smaller blocks, but not on one whose sectors have 4 KiB.
   return `mkfs.ext4 ${FILE_SYSTEM_OPTIONS.join(' ')} -b 4096 ${device} > /run/mkfs.log 2>&1 || { cat /run/mkfs.log; exit 1; }
-mkdir -p ${MOUNT} && mount -t ext4 ${device} ${MOUNT} || exit 1
+mkdir -p ${MOUNT} && mount ${MOUNT_OPTIONS.join(' ')} ${device} ${MOUNT} || exit 1
 setsid etcd --data-dir=${MOUNT}/data --log-level=error > ${LOG} 2>&1 &
 pid=$!
 for _ in $(seq ${START_SECONDS}); do wget -q -O - ${URL}/health 2> /dev/null | grep -q '"true"' && break; sleep 1; done
