@@ -1,4 +1,4 @@
-import { LAYOUT, PLAIN_CIPHER, SLOT_KDF } from './layout.ts';
+import { INTEGRITY, LAYOUT, PLAIN_CIPHER, SLOT_KDF } from './layout.ts';
 
 /** `--offset` counts in them, whatever the sectors of the data are. */
 const OFFSET_UNIT_BYTES = 512;
@@ -10,6 +10,12 @@ const OFFSET_UNIT_BYTES = 512;
 export const SLOT_ARGUMENTS = [
   ...['--hash', SLOT_KDF.hash, '--pbkdf', SLOT_KDF.type],
   ...['--pbkdf-force-iterations', String(SLOT_KDF.minIterations)],
+] as const;
+
+/** The cipher of the data, for `cryptsetup luksFormat` and `cryptsetup benchmark`. */
+export const CIPHER_ARGUMENTS = [
+  ...['--cipher', PLAIN_CIPHER.encryption],
+  ...['--key-size', String(PLAIN_CIPHER.keyBytes * 8)],
 ] as const;
 
 /** What a disk is formatted with. */
@@ -34,7 +40,7 @@ export function formatArguments({
 }: FormatArguments): readonly string[] {
   return [
     ...['luksFormat', '--type', 'luks2', '--uuid', uuid],
-    ...['--cipher', PLAIN_CIPHER.encryption, '--key-size', String(PLAIN_CIPHER.keyBytes * 8)],
+    ...CIPHER_ARGUMENTS,
     ...[
       '--luks2-metadata-size',
       String(LAYOUT.copyBytes),
@@ -47,7 +53,7 @@ export function formatArguments({
       '--sector-size',
       String(LAYOUT.sectorBytes),
     ],
-    ...[...SLOT_ARGUMENTS, ...(isAuthenticated ? ['--integrity', 'hmac-sha256'] : [])],
+    ...[...SLOT_ARGUMENTS, ...(isAuthenticated ? ['--integrity', INTEGRITY.option] : [])],
     ...['--header', header, '--key-file', '-', device],
   ];
 }

@@ -4,7 +4,7 @@
  * accepts only the form that `cryptsetup luksFormat` creates with the options of the state disk. `internal/statedisk`
  * keeps the header.
  */
-export { formatArguments, openArguments, SLOT_ARGUMENTS } from './cryptsetup-arguments.ts';
-export { LAYOUT } from './layout.ts';
+export { CIPHER_ARGUMENTS, formatArguments, openArguments, SLOT_ARGUMENTS } from './cryptsetup-arguments.ts';
+export { LAYOUT, PLAIN_CIPHER } from './layout.ts';
 export { LuksError } from './errors.ts';
 export { parseLuksHeader } from './parse-header.ts';

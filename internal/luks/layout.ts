@@ -25,6 +25,10 @@ export interface DiskCipher {
   readonly keyBytes: number;
 }
 
+const TAG_HASH = 'sha256';
+/** The HMAC of a sector, as the option `--integrity` of cryptsetup(8) names it, and as the metadata do. */
+export const INTEGRITY = { option: `hmac-${TAG_HASH}`, metadata: `hmac(${TAG_HASH})` } as const;
+
 /** AES-256 in XTS mode: hides the content; a changed sector decrypts to noise and is not detected. */
 export const PLAIN_CIPHER: DiskCipher = {
   isAuthenticated: false,
@@ -39,7 +43,7 @@ export const PLAIN_CIPHER: DiskCipher = {
 export const AUTHENTICATED_CIPHER: DiskCipher = {
   isAuthenticated: true,
   encryption: 'aes-xts-plain64',
-  integrity: 'hmac(sha256)',
+  integrity: INTEGRITY.metadata,
   keyBytes: 96,
 };
 

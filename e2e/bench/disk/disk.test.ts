@@ -1,7 +1,8 @@
 import { describe, expect, test } from '@jest/globals';
+import { formatArguments } from '../../../internal/luks/index.ts';
 import { FILE_SYSTEM_OPTIONS } from '../../../internal/statedisk/index.ts';
 import { hasVirtualization } from './accelerator.ts';
-import { parseCipherSpeed } from './cipher-speed.ts';
+import { CIPHER_COMMAND, HOST_CIPHER, hostCipherSpeed, parseCipherSpeed } from './cipher-speed.ts';
 import { costsOf, DISKS, orderOf, type DiskRun } from './disk-costs.ts';
 import { etcdCommand, parseEtcd, quantileOf } from './etcd-fsync.ts';
 import { fioCommand, parseFio } from './fio.ts';
@@ -158,6 +159,14 @@ describe('costs', () => {
       expect(new Set(orders.map((order) => order[position])).size).toBe(DISKS.length);
     expect(orderOf(3)).toEqual(DISKS);
   });
+});
+
+test('the measured cipher is that of a state disk, in the guest and on the machine itself', () => {
+  const cipher = CIPHER_COMMAND.slice('cryptsetup benchmark '.length);
+  const disk = { uuid: 'd0d0', isAuthenticated: true, header: '/run/header', device: '/dev/vda' };
+  expect(formatArguments(disk).join(' ')).toContain(` ${cipher} `);
+  expect(HOST_CIPHER).toBe('aes-256-xts');
+  expect(hostCipherSpeed()).toBeGreaterThan(0);
 });
 
 describe('parseCipherSpeed()', () => {

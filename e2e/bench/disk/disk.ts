@@ -2,7 +2,7 @@ import process from 'node:process';
 import type { Machine } from '../../machines/shell-machine.ts';
 import type { BenchResult } from '../result.ts';
 import { findAccelerator, type Accelerator } from './accelerator.ts';
-import { CIPHER_COMMAND, hostCipherSpeed, parseCipherSpeed } from './cipher-speed.ts';
+import { CIPHER_COMMAND, HOST_CIPHER, hostCipherSpeed, parseCipherSpeed } from './cipher-speed.ts';
 import { costsOf, DISKS, orderOf, type Disk, type DiskRound, type DiskRun } from './disk-costs.ts';
 import { etcdCommand, parseEtcd } from './etcd-fsync.ts';
 import { fioCommand, parseFio, type FioRun, type WorkloadName } from './fio.ts';
@@ -66,7 +66,8 @@ async function measureCipher(machine: Machine, accelerator: Accelerator): Promis
     accelerator === 'kvm'
       ? `KVM; this machine itself is ${ratio} times as fast`
       : `emulated (no KVM): this machine itself is ${ratio} times as fast, so the ratios below overstate the cost`;
-  return { name: 'AES-256-XTS in the memory of the guest', value: inside / MB, unit: 'MB/s', detail };
+  const name = `${HOST_CIPHER.toUpperCase()} in the memory of the guest`;
+  return { name, value: inside / MB, unit: 'MB/s', detail };
 }
 
 function describe(disk: Disk, run: DiskRun): string {
