@@ -1,6 +1,5 @@
 import { randomBytes, randomUUID } from 'node:crypto';
-import { mkdtemp, readdir, rm, stat } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import process from 'node:process';
 import { ExecaRunner } from '../../../internal/exec/index.ts';
@@ -9,15 +8,15 @@ import { Machine } from '../../machines/shell-machine.ts';
 import { ACCELERATOR_ARGUMENTS, type Accelerator } from './accelerator.ts';
 import { DISKS, type Disk } from './disk-costs.ts';
 import { createMachineFiles } from './machine-files.ts';
+import { createOwnDirectory } from './own-directory.ts';
 
 const DISK_MIB = 384;
 const MEMORY_MIB = 1536;
 const PREPARATION_MS = 900_000;
 /** With tags, formatting writes the whole disk. */
 const FORMAT_MS = 600_000;
-/** Of the machine; emulated, on a quiet host, the bench takes about ten minutes. */
-const LIFE_MS = 2_400_000;
-const DIRECTORY = 'cluster-bench-disk-';
+/** Not in the directory for temporary files, which may be in memory. */
+const PARENT = join(import.meta.dirname, '../../../dist/bench-disk');
 const KEY = '/run/key';
 const commands = new ExecaRunner({ path: process.env['PATH'] ?? '/usr/bin:/bin' });
 
@@ -34,8 +33,7 @@ export interface DiskMachine extends AsyncDisposable {
  * preparation left.
  */
 export async function bootDiskMachine(accelerator: Accelerator): Promise<DiskMachine> {
-  await removeLeftovers();
-  const directory = await mkdtemp(join(tmpdir(), `${DIRECTORY}${process.pid}-`));
+  const directory = await createOwnDirectory(PARENT);
   await using stack = new AsyncDisposableStack();
   stack.defer(() => rm(directory, { recursive: true, force: true }));
   const signal = AbortSignal.timeout(PREPARATION_MS);
@@ -59,9 +57,6 @@ export async function bootDiskMachine(accelerator: Accelerator): Promise<DiskMac
       '-kernel', kernel, '-initrd', initrd, '-append', 'console=ttyS0 panic=-1 no_timer_check',
     ]),
   );
-  // A command that still waits then fails.
-  const late = setTimeout(() => void machine[Symbol.asyncDispose](), LIFE_MS);
-  stack.defer(() => clearTimeout(late));
   await machine.started();
   await rm(directory, { recursive: true });
   const devices = await encryptDisks(machine);
@@ -98,17 +93,4 @@ async function encryptDisks(machine: Machine): Promise<Readonly<Record<Disk, str
 async function deviceOf(machine: Machine, disk: Disk): Promise<string> {
   const path = await machine.sh(`grep -l -x ${disk} /sys/block/*/serial`);
   return path.replace(/^\/sys\/block\/(\w+)\/serial$/, '/dev/$1');
-}
-
-/** Deletes the files of runs that were killed. */
-async function removeLeftovers(): Promise<void> {
-  for (const name of await readdir(tmpdir())) {
-    const pid = new RegExp(`^${DIRECTORY}(\\d+)-`).exec(name)?.[1];
-    if (pid === undefined) continue;
-    const runs = await stat(`/proc/${pid}`).then(
-      () => true,
-      () => false,
-    );
-    if (!runs) await rm(join(tmpdir(), name), { recursive: true, force: true });
-  }
 }
