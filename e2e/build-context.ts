@@ -7,6 +7,8 @@ import { ExecaRunner } from '../internal/exec/index.ts';
 import { DiskFiles, DiskStreams } from '../internal/file/index.ts';
 
 const ROOT = resolve(import.meta.dirname, '..');
+/** The cache of the CLI. */
+export const CACHE = join(env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'cluster');
 /** The least time between two lines about a step. */
 const UPDATE_MS = 30_000;
 
@@ -30,7 +32,7 @@ export function createBuildContext({
       clock: new SystemClock(),
       http: new FetchHttp(),
     },
-    cache: join(env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'cluster'),
+    cache: CACHE,
     sources: {
       charts: join(ROOT, 'cli/charts'),
       programs: join(ROOT, 'internal/bundlebuild/programs'),

@@ -56,14 +56,14 @@ Usage: npm run bench -- [SUITE…] [--rounds N] [--keep]
   worker       a worker, ticket to Ready, against manual kubeadm join; five at once; needs root and the bundle
   audit        CPU time of an API server with and without its audit log, at 100 writes a second; needs root and the bundle
   disk         fio and etcd on an encrypted disk, with and without tags, against a plain one in the same virtual machine; needs
-               QEMU and the bundle
+               QEMU (\`.ci/setup long\`) and the bundle (\`.ci/setup bundle\`)
   backup       the API of a busy control plane while it takes and proves a backup of 1 GiB; needs root and the bundle
   restore      the loss of 3 + 2 nodes with 2,000 objects, until three fresh machines are Ready and the application answers;
                needs root and the bundle
   api          requests, watches, pods and Services of three control planes and a worker against the same of manual
                kubeadm; needs root and the bundle
 
-  --rounds N   rounds of \`node\`, \`worker\`, \`audit\`, \`backup\` and \`restore\` (3)
+  --rounds N   rounds of \`node\`, \`worker\`, \`audit\`, \`disk\`, \`backup\` and \`restore\` (3)
   --keep       also into docs/bench.json and docs/bench.md
 
 Run \`npm run build\` first. Results are in dist/bench.json; the exit code is 10 when a target was missed.

@@ -1,7 +1,9 @@
 import process from 'node:process';
+import { CACHE } from '../../build-context.ts';
 import type { Machine } from '../../machines/shell-machine.ts';
 import type { BenchResult } from '../result.ts';
 import { findAccelerator, type Accelerator } from './accelerator.ts';
+import { checkHost } from './check-host.ts';
 import { CIPHER_COMMAND, HOST_CIPHER, hostCipherSpeed, parseCipherSpeed } from './cipher-speed.ts';
 import { costsOf, DISKS, orderOf, type Disk, type DiskRound, type DiskRun } from './disk-costs.ts';
 import { etcdCommand, parseEtcd } from './etcd-fsync.ts';
@@ -21,6 +23,7 @@ const MB = 1e6;
  * kernel, device and host, so that only their ratios say something.
  */
 export async function runDiskBench(rounds = ROUNDS): Promise<readonly BenchResult[]> {
+  await checkHost({ path: process.env['PATH'] ?? '', cache: CACHE });
   const accelerator = await findAccelerator();
   if (accelerator === 'tcg')
     process.stderr.write('no KVM: the cipher of the guest is emulated, so the ratios overstate its cost\n');
