@@ -38,10 +38,15 @@ const FIGURES: readonly Figure[] = [
   { name: '4 KiB random read, p99', of: (run) => run['read-4k'].p99Ms, unit: 'ms' },
   { name: '4 KiB random write with fsync, time', of: (run) => run['write-4k'].msPerOperation, unit: 'ms' },
   { name: '4 KiB random write with fsync, p99 of the fsync', of: (run) => run['write-4k'].p99Ms, unit: 'ms' },
-  { name: '1 MiB reads, time', of: (run) => run['read-1m'].megabytesPerSecond, isSpeed: true, unit: 'MB/s' },
+  {
+    name: 'throughput of 1 MiB reads',
+    of: (run) => run['read-1m'].megabytesPerSecond,
+    isSpeed: true,
+    unit: 'MB/s',
+  },
   { name: '1 MiB reads, p99', of: (run) => run['read-1m'].p99Ms, unit: 'ms' },
   {
-    name: '1 MiB writes, time',
+    name: 'throughput of 1 MiB writes',
     of: (run) => run['write-1m'].megabytesPerSecond,
     isSpeed: true,
     unit: 'MB/s',
@@ -51,7 +56,7 @@ const FIGURES: readonly Figure[] = [
   { name: "fsync of etcd's log, p99", of: (run) => run.etcd.p99Ms, unit: 'ms' },
 ];
 
-/** What each kind of encryption costs: its times divided by those of the plain disk in the same round. */
+/** What each kind of encryption costs: its times divided by those of the plain disk in the same round, and the plain disk's throughput by its own. */
 export function costsOf(rounds: readonly DiskRound[]): readonly BenchResult[] {
   return (['encrypted', 'authenticated'] as const).flatMap((disk) =>
     FIGURES.map(({ name, of, isSpeed = false, unit }) => {
@@ -59,7 +64,7 @@ export function costsOf(rounds: readonly DiskRound[]): readonly BenchResult[] {
       const plain = rounds.map(({ plain: run }) => of(run));
       const show = (values: readonly number[]): string => `${digitsOf(median(values))} ${unit}`;
       return {
-        name: `${NAMES[disk]}: ${name}, ÷ plain`,
+        name: `${NAMES[disk]}: ${name}, ${isSpeed ? 'plain ÷ encrypted' : '÷ plain'}`,
         ...(isSpeed ? ratioOf(plain, ours) : ratioOf(ours, plain)),
         detail: `${show(ours)}, plain ${show(plain)}`,
       };

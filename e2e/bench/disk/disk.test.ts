@@ -125,32 +125,67 @@ test('etcd writes to a file system with the options of a state disk', () => {
 });
 
 describe('costs', () => {
-  const fio = (factor: number) => ({
-    msPerOperation: factor,
-    megabytesPerSecond: 100 / factor,
-    p99Ms: 10 * factor,
-  });
-  const run = (factor: number): DiskRun => ({
-    'read-4k': fio(factor),
-    'write-4k': fio(factor),
-    'read-1m': fio(factor),
-    'write-1m': fio(factor),
-    etcd: { fsyncs: 100, writes: 100, meanMs: factor, p99Ms: 5 * factor },
-  });
-
-  test('costsOf() divides times, and speeds the other way round, by those of the plain disk in the same round', () => {
-    const rounds = [1, 2, 4].map((slow) => ({
+  /** The plain disk's figures in a round in which the machine is slowed down, each multiplied by its own factor. */
+  const run = (slow: number, factors: readonly number[] = []): DiskRun => {
+    const by = (index: number): number => slow * (factors[index] ?? 1);
+    return {
+      'read-4k': { msPerOperation: 0.3 * by(0), megabytesPerSecond: 13, p99Ms: 3 * by(1) },
+      'write-4k': { msPerOperation: 1.5 * by(2), megabytesPerSecond: 3, p99Ms: 5 * by(3) },
+      'read-1m': { msPerOperation: 1, megabytesPerSecond: 1600 / by(4), p99Ms: 11 * by(5) },
+      'write-1m': { msPerOperation: 1, megabytesPerSecond: 2400 / by(6), p99Ms: 7 * by(7) },
+      etcd: { fsyncs: 100, writes: 100, meanMs: 9 * by(8), p99Ms: 80 * by(9) },
+    };
+  };
+  /** Each figure's factor on the disk without tags, and its median on the plain disk. */
+  const wanted: Readonly<Record<string, { readonly factor: number; readonly plain: string }>> = {
+    '4 KiB random read, time, ÷ plain': { factor: 2, plain: '0.600 ms' },
+    '4 KiB random read, p99, ÷ plain': { factor: 3, plain: '6.0 ms' },
+    '4 KiB random write with fsync, time, ÷ plain': { factor: 4, plain: '3.0 ms' },
+    '4 KiB random write with fsync, p99 of the fsync, ÷ plain': { factor: 5, plain: '10.0 ms' },
+    'throughput of 1 MiB reads, plain ÷ encrypted': { factor: 6, plain: '800 MB/s' },
+    '1 MiB reads, p99, ÷ plain': { factor: 7, plain: '22.0 ms' },
+    'throughput of 1 MiB writes, plain ÷ encrypted': { factor: 8, plain: '1200 MB/s' },
+    '1 MiB writes, p99, ÷ plain': { factor: 9, plain: '14.0 ms' },
+    "fsync of etcd's log, mean, ÷ plain": { factor: 10, plain: '18.0 ms' },
+    "fsync of etcd's log, p99, ÷ plain": { factor: 11, plain: '160 ms' },
+  };
+  const encrypted = Object.values(wanted).map(({ factor }) => factor);
+  const costs = costsOf(
+    [1, 2, 4].map((slow) => ({
       plain: run(slow),
-      encrypted: run(2 * slow),
-      authenticated: run(4 * slow),
-    }));
-    const costs = costsOf(rounds);
-    expect(costs).toHaveLength(20);
-    for (const { name, ...cost } of costs) {
-      const want = name.startsWith('encryption with tags') ? 4 : 2;
-      expect(cost).toMatchObject({ value: want, unit: '×', spread: [want, want], runs: 3 });
-    }
-    expect(costs[0]?.detail).toBe('4.0 ms, plain 2.0 ms');
+      encrypted: run(slow, encrypted),
+      authenticated: run(
+        slow,
+        encrypted.map((factor) => 10 * factor),
+      ),
+    })),
+  );
+
+  test.each([
+    { disk: 'encryption without tags', times: 1 },
+    { disk: 'encryption with tags (the default)', times: 10 },
+  ])(
+    'costsOf() divides the times of $disk, and throughputs the other way round, by those of the plain disk in the same round',
+    ({ disk, times }) => {
+      const ours = costs.filter(({ name }) => name.startsWith(`${disk}: `));
+      expect(ours.map(({ name }) => name.slice(disk.length + 2))).toEqual(Object.keys(wanted));
+      for (const { name, value, spread = [], detail, ...rest } of ours) {
+        const { factor = 0, plain = '' } = wanted[name.slice(disk.length + 2)] ?? {};
+        expect(rest).toEqual({ unit: '×', runs: 3 });
+        for (const each of [value, ...spread]) expect(each).toBeCloseTo(factor * times);
+        expect(detail).toMatch(new RegExp(` ${plain.split(' ')[1]}, plain ${plain}$`));
+      }
+    },
+  );
+
+  test('costsOf() tells the medians from which a reader can judge a ratio', () => {
+    const details = new Map(costs.map(({ name, detail }) => [name, detail]));
+    expect(details.get('encryption without tags: 4 KiB random read, time, ÷ plain')).toBe(
+      '1.2 ms, plain 0.600 ms',
+    );
+    expect(details.get('encryption without tags: throughput of 1 MiB reads, plain ÷ encrypted')).toBe(
+      '133 MB/s, plain 800 MB/s',
+    );
   });
 
   test('each disk is the first one, the second one and the last one in three rounds', () => {
