@@ -13,11 +13,14 @@ import {
   type HostPorts,
 } from '../../internal/localmachines/index.ts';
 import { compareHostFacts, readHostFacts, type HostFacts } from './host-facts.ts';
+import { ownDirectory, removeLeftovers } from './leftovers.ts';
 
 const CLI = join(import.meta.dirname, '../../cli/main.ts');
 /** The built CLI. It starts faster than the sources. */
 const BUILT_CLI = join(import.meta.dirname, '../../dist/cluster/main.mjs');
 const SEARCH_PATH = env['PATH'] ?? '';
+/** How the names of the directories of stories and benches begin. */
+const DIRECTORY = 'cluster-story-';
 /** Of the output of a command that failed. */
 const SHOWN_CHARACTERS = 2_000;
 
@@ -35,7 +38,7 @@ export interface CliResult {
 
 /**
  * The environment of a story: a data directory, a placeholder of the agent's package, and the real CLI. All
- * of it is removed with its clusters when the story ends or fails.
+ * of it is removed with its clusters when the story ends or fails, or before the next one if it was killed.
  */
 export class Harness implements AsyncDisposable {
   readonly directory: string;
@@ -160,13 +163,19 @@ export class Harness implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    const wrong = await this.removeMachines();
+    await rm(this.directory, { recursive: true });
+    if (wrong.length > 0) throw new Error(`${wrong.join(', ')} took the newest disk for an old copy`);
+  }
+
+  /** @returns nodes that took their disk for an old copy, which they must not unless the story gives old copies */
+  async removeMachines(): Promise<readonly string[]> {
     const wrong: string[] = [];
     for (const name of await this.machines.files.list(this.root)) {
       if (!this.#givesOldDisks) wrong.push(...(await this.#nodesOnOldDisks(name)));
       await this.must('mini', 'down', '--name', name);
     }
-    await rm(this.directory, { recursive: true });
-    if (wrong.length > 0) throw new Error(`${wrong.join(', ')} took the newest disk for an old copy`);
+    return wrong;
   }
 
   /** Machines that have found that their disk is an old copy (bootstrapper/rollback). */
@@ -189,7 +198,11 @@ export class Harness implements AsyncDisposable {
 export async function createHarness(
   options: { readonly ownCache?: true; readonly givesOldDisks?: true } = {},
 ): Promise<Harness> {
-  const directory = await mkdtemp(join(tmpdir(), 'cluster-story-'));
+  await removeLeftovers(tmpdir(), DIRECTORY, async (left) => {
+    await new Harness(left, '', { givesOldDisks: true }).removeMachines();
+  });
+  const directory = await mkdtemp(join(tmpdir(), DIRECTORY));
+  await ownDirectory(directory);
   const agent = join(directory, 'cluster-agent_0.0.0_all.deb');
   await buildPlaceholder(directory, agent);
   return new Harness(directory, agent, {

@@ -13,4 +13,9 @@ export { NODE_MEMORY, SERVICE_SANDBOX } from './service-sandbox.ts';
 export { type SystemPorts } from './system-ports.ts';
 export { SystemdUnits, UNIT_DIRECTORY, type UnitPort, type UnitStatus } from './systemd-units.ts';
 export { acquireProcessLock } from './process-lock.ts';
-export { processorTicks } from './process-identity.ts';
+export {
+  currentProcessIdentity,
+  processorTicks,
+  processStatus,
+  type ProcessIdentity,
+} from './process-identity.ts';
