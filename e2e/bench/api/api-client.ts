@@ -83,14 +83,22 @@ export class ApiClient implements Disposable {
   #send(host: string, method: string, path: string, body?: object): Promise<IncomingMessage> {
     return new Promise((resolve, reject) => {
       const kind = method === 'PATCH' ? 'application/merge-patch+json' : 'application/json';
+      let response: IncomingMessage | undefined;
       const sent = request(
         {
           ...{ host, port: PORTS.apiServer, method, path, agent: this.#agent, timeout: ANSWER_MS },
           headers: { 'content-type': kind, accept: 'application/json' },
         },
-        resolve,
+        (received) => {
+          response = received;
+          resolve(received);
+        },
       );
-      sent.once('timeout', () => sent.destroy(new Error(`${method} ${path}: no answer`)));
+      sent.once('timeout', () => {
+        const late = new Error(`${method} https://${host}${path}: nothing received for ${ANSWER_MS / 1000} s`);
+        // A request that is destroyed during its response makes that end with "aborted" only.
+        (response ?? sent).destroy(late);
+      });
       sent.once('error', reject);
       sent.end(body === undefined ? undefined : JSON.stringify(body));
     });

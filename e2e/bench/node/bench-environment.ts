@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
-import { readFile, writeFile } from 'node:fs/promises';
-import { homedir } from 'node:os';
+import { readFile, statfs, writeFile } from 'node:fs/promises';
+import { homedir, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { env, execPath } from 'node:process';
 import { createInterface } from 'node:readline';
@@ -23,6 +23,8 @@ const CACHE = join(env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'cluster'
  */
 const INOTIFY_INSTANCES = '/proc/sys/fs/inotify/max_user_instances';
 const INSTANCES_FOR_ALL = 2048;
+/** With less than 15 % of its disk free, a kubelet with the defaults of kubeadm reports disk pressure and gets no pods. */
+const MIN_FREE = 0.16;
 
 /**
  * The environment that all rounds share: bundle, root file system and agent package. Disposing it removes all
@@ -49,6 +51,11 @@ export class BenchEnvironment implements AsyncDisposable {
   }
 
   static async open(): Promise<BenchEnvironment> {
+    const { bavail, blocks } = await statfs(tmpdir());
+    if (bavail / blocks < MIN_FREE)
+      throw new Error(
+        `only ${Math.floor((100 * bavail) / blocks)} % of the disk with ${tmpdir()} are free, ${MIN_FREE * 100} % are needed: kubelets of manual kubeadm would start no pods`,
+      );
     const bench = await createHarness();
     const { machines, signal } = bench;
     const architecture = process.arch === 'arm64' ? 'arm64' : 'amd64';
