@@ -18,7 +18,9 @@ describe('removeLeftovers', () => {
     await ownDirectory(join(parent, 'story-own'));
     const script = `const { ownDirectory } = await import(${JSON.stringify(MODULE)});
       for (const name of ['story-left', 'other']) await ownDirectory(${JSON.stringify(parent)} + '/' + name);`;
-    const child = spawn(execPath, [...execArgv, '--input-type=module', '--eval', script], { stdio: 'inherit' });
+    const child = spawn(execPath, [...execArgv, '--input-type=module', '--eval', script], {
+      stdio: 'inherit',
+    });
     expect(await once(child, 'exit')).toEqual([0, null]);
   });
   afterEach(() => rm(parent, { recursive: true }));
@@ -36,9 +38,9 @@ describe('removeLeftovers', () => {
   });
 
   it('keeps a directory that could not be emptied, for the next attempt', async () => {
-    await expect(
-      removeLeftovers(parent, PREFIX, () => Promise.reject(new Error('busy'))),
-    ).rejects.toThrow('busy');
+    await expect(removeLeftovers(parent, PREFIX, () => Promise.reject(new Error('busy')))).rejects.toThrow(
+      'busy',
+    );
     expect(await readdir(parent)).toContain('story-left');
   });
 });

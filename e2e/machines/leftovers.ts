@@ -1,7 +1,11 @@
 import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DiskFiles } from '../../internal/file/index.ts';
-import { currentProcessIdentity, processStatus, type ProcessIdentity } from '../../internal/platform/index.ts';
+import {
+  currentProcessIdentity,
+  processStatus,
+  type ProcessIdentity,
+} from '../../internal/platform/index.ts';
 
 const OWNER = 'owner.json';
 const files = new DiskFiles();

@@ -95,7 +95,9 @@ export class ApiClient implements Disposable {
         },
       );
       sent.once('timeout', () => {
-        const late = new Error(`${method} https://${host}${path}: nothing received for ${ANSWER_MS / 1000} s`);
+        const late = new Error(
+          `${method} https://${host}${path}: nothing received for ${ANSWER_MS / 1000} s`,
+        );
         // A request that is destroyed during its response makes that end with "aborted" only.
         (response ?? sent).destroy(late);
       });
