@@ -4,6 +4,8 @@ import { PORTS } from '../../../internal/endpoint/index.ts';
 import { agentFromKubeconfig } from '../../cluster/harness/api-counter.ts';
 
 const ANSWER_MS = 60_000;
+/** The endpoint of a lost node changes after about a minute: 10 s lease, 50 s grace period, 5 s between two looks. */
+const EVENT_MS = 180_000;
 
 /** An event of a watch: "ADDED", "MODIFIED" or "DELETED", and the object. */
 export interface WatchEvent {
@@ -44,7 +46,7 @@ export class ApiClient implements Disposable {
 
   /** Calls the API server of a host and returns the whole body. Throws for every status but 2xx. */
   async call(host: string, method: string, path: string, body?: object): Promise<string> {
-    const response = await this.#send(host, method, path, body);
+    const response = await this.#send(host, method, path, { body, limitMs: ANSWER_MS });
     let text = '';
     response.setEncoding('utf8');
     for await (const part of response as AsyncIterable<string>) text += part;
@@ -60,7 +62,7 @@ export class ApiClient implements Disposable {
 
   /** Opens a watch. The caller ends it by leaving the loop. */
   async *watch(host: string, path: string): AsyncGenerator<WatchEvent> {
-    const response = await this.#send(host, 'GET', path);
+    const response = await this.#send(host, 'GET', path, { limitMs: EVENT_MS });
     try {
       if (response.statusCode !== 200) throw new Error(`watching ${path}: ${response.statusCode ?? ''}`);
       response.setEncoding('utf8');
@@ -80,13 +82,19 @@ export class ApiClient implements Disposable {
     this.#agent.destroy();
   }
 
-  #send(host: string, method: string, path: string, body?: object): Promise<IncomingMessage> {
+  /** @param options `limitMs`: the longest time without any data */
+  #send(
+    host: string,
+    method: string,
+    path: string,
+    { body, limitMs }: { readonly body?: object | undefined; readonly limitMs: number },
+  ): Promise<IncomingMessage> {
     return new Promise((resolve, reject) => {
       const kind = method === 'PATCH' ? 'application/merge-patch+json' : 'application/json';
       let response: IncomingMessage | undefined;
       const sent = request(
         {
-          ...{ host, port: PORTS.apiServer, method, path, agent: this.#agent, timeout: ANSWER_MS },
+          ...{ host, port: PORTS.apiServer, method, path, agent: this.#agent, timeout: limitMs },
           headers: { 'content-type': kind, accept: 'application/json' },
         },
         (received) => {
@@ -95,9 +103,7 @@ export class ApiClient implements Disposable {
         },
       );
       sent.once('timeout', () => {
-        const late = new Error(
-          `${method} https://${host}${path}: nothing received for ${ANSWER_MS / 1000} s`,
-        );
+        const late = new Error(`${method} https://${host}${path}: nothing received for ${limitMs / 1000} s`);
         // A request that is destroyed during its response makes that end with "aborted" only.
         (response ?? sent).destroy(late);
       });
