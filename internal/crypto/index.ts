@@ -5,6 +5,13 @@
 export { canonicalJson } from './canonical-json.ts';
 export { deriveKey, type KeyContext, type MasterSecret } from './derive-key.ts';
 export {
+  diskShareAnswer,
+  diskShareEvidenceBinding,
+  encodeDiskShareStatement,
+  type DiskShareEnvelope,
+  type DiskShareStatement,
+} from './disk-share-statement.ts';
+export {
   ED25519_KEY_BYTES,
   ED25519_SIGNATURE_BYTES,
   ED25519_SPKI_BYTES,
@@ -47,7 +54,7 @@ export { loadX509, type X509Library } from './x509-library.ts';
 export {
   encodeTicketStatement,
   ticketEvidenceBinding,
-  ticketStatementId,
+  statementId,
   type TicketStatement,
 } from './ticket-statement.ts';
 export { rawX25519, x25519PrivateKey, x25519PublicKey } from './x25519.ts';

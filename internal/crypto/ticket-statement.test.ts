@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import {
   encodeTicketStatement,
   ticketEvidenceBinding,
-  ticketStatementId,
+  statementId,
   type TicketStatement,
 } from './ticket-statement.ts';
 
@@ -33,9 +33,7 @@ describe('encodeTicketStatement()', () => {
       { session: new Uint8Array(64).fill(8) },
       { timeMs: 2 },
     ];
-    const ids = changes.map((change) =>
-      ticketStatementId(encodeTicketStatement({ ...statement, ...change })),
-    );
+    const ids = changes.map((change) => statementId(encodeTicketStatement({ ...statement, ...change })));
     expect(new Set(ids).size).toBe(changes.length);
   });
 

@@ -59,6 +59,6 @@ export function ticketEvidenceBinding(statement: Uint8Array): Uint8Array {
 }
 
 /** The id of a statement: SHA-256 of its bytes, lower-case hex. */
-export function ticketStatementId(statement: Uint8Array): string {
+export function statementId(statement: Uint8Array): string {
   return hash('sha256', statement);
 }

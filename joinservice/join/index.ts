@@ -5,6 +5,7 @@
  * machine ─attested TLS─▶ RequestAdmission ─▶ key ─▶ TPM challenge ─▶ decideJoin (pure) ─▶ joins/ID, audit, trace
  *                         IssueJoinTicket  ─▶ everything again ─▶ node UP, name, identity, audit ─▶ signer ─▶ ticket
  *                         IssueRejoinTicket ─▶ key and machine on record ─▶ signer ─▶ ticket
+ *                         IssueDiskShare    ─▶ signer: evidence, policy, member ─▶ share of the state disk, for one TPM
  * ```
  * All checks come before the first signature: a refused machine leaves a request, an audit entry and a trace, nothing else.
  *

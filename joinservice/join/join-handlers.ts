@@ -8,11 +8,14 @@ import { admissionStream, withWorkSlot, type AdmissionStreamParts } from './stre
 import { JoinError } from './errors.ts';
 import { evidenceDigestOf } from './machine/machine-identifier.ts';
 import type { RefusalAudit } from './requests/refusal-audit.ts';
+import type { SignerClient } from '../signerlink/index.ts';
+import { issueDiskShare } from './disk-shares.ts';
 import type { Tickets } from './tickets/tickets.ts';
 
 /** Dependencies of the handlers of the contract `Join`. */
 export interface JoinHandlerParts extends AdmissionStreamParts {
   readonly tickets: Tickets;
+  readonly signer: Pick<SignerClient, 'giveDiskShare'>;
   readonly refusals: RefusalAudit;
   readonly log: Logger;
 }
@@ -21,7 +24,7 @@ type JoinHandlers = Handlers<typeof Join, AttestedPeer>;
 
 /** Handlers of the contract `Join`. Attested TLS has already verified the evidence of the caller for this session. */
 export function joinHandlers(parts: JoinHandlerParts): JoinHandlers {
-  const { tickets, workSlots } = parts;
+  const { tickets, workSlots, signer } = parts;
   return {
     requestAdmission: (requests, call) =>
       auditedStream(parts, call, 'RequestAdmission', admissionStream(parts, requests, call)),
@@ -38,6 +41,13 @@ export function joinHandlers(parts: JoinHandlerParts): JoinHandlers {
         call,
         'IssueRejoinTicket',
         withWorkSlot(workSlots, call, () => tickets.rejoin(request, call.peer, call.signal)),
+      ),
+    issueDiskShare: (request, call) =>
+      auditedCall(
+        parts,
+        call,
+        'IssueDiskShare',
+        withWorkSlot(workSlots, call, () => issueDiskShare(signer, request, call)),
       ),
   };
 }

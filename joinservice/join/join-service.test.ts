@@ -91,7 +91,10 @@ beforeEach(async () => {
     etcd,
     audit: new AuditLog({ etcd }),
     ownerDocs: new FakeOwner({ clock: new FakeClock() }).ownerDocs(etcd),
-    signer: { signMember: () => Promise.reject(new Error(`signed ${++signed}`)) },
+    signer: {
+      signMember: () => Promise.reject(new Error(`signed ${++signed}`)),
+      giveDiskShare: () => Promise.reject(new Error(`signed ${++signed}`)),
+    },
     identity: { certPem: '', keyPem: generateKeyPem() },
     clusterCaPem: 'TRUSTED',
     clusterId: CLUSTER_ID,

@@ -23,7 +23,7 @@ import { ClusterFacts } from './tickets/cluster-facts.ts';
 import { MembershipCommits } from './admission/membership-commits.ts';
 import { JoinError } from './errors.ts';
 import { JoinFeed } from './requests/join-feed.ts';
-import { joinHandlers } from './join-handlers.ts';
+import { joinHandlers, type JoinHandlerParts } from './join-handlers.ts';
 import { checkAllowed, checkPolicyCurrent, MachineIdentifier } from './machine/machine-identifier.ts';
 import { KnownAttestationKeys } from './machine/known-attestation-keys.ts';
 import { runSweep } from './requests/open-requests.ts';
@@ -47,7 +47,7 @@ export interface JoinServiceOptions {
   readonly etcd: KeySpace;
   /** The log of decisions of this process. */
   readonly audit: AuditLog;
-  readonly signer: TicketPorts['signer'];
+  readonly signer: JoinHandlerParts['signer'] & TicketPorts['signer'];
   readonly ownerDocs: OwnerDocuments;
   /** The node certificate, issued by the cluster CA, and its key. */
   readonly identity: TlsIdentity;
@@ -121,6 +121,7 @@ export class JoinService {
       workSlots: new FairQueue({ ...WORK_SLOTS, clock }),
       admissions: new Admissions({ ...decisionPorts, requests, budget }),
       tickets,
+      signer: options.signer,
       refusals: this.refusals,
       feed: this.#feed,
       clock,

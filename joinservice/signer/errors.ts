@@ -58,6 +58,14 @@ export const signerErrors = defineErrors({
     'No owner has signed the stored configuration, which says which evidence is accepted.',
     'Have an owner apply the configuration again.',
   ),
+  'signer-share-unavailable': fault.operator.precondition(
+    'This control plane has no secret from which the cluster shares of state disks are derived: the cluster was created by an earlier release.',
+    'Do nothing: workers keep the cluster share of their state disk sealed to their TPM.',
+  ),
+  'signer-share-not-member': fault.peer.refused(
+    'A machine that is not a member asked for the cluster share of its state disk: its node was removed, or its TPM never was that of a member.',
+    'If the machine was removed on purpose, do nothing: its disk stays closed. If it was removed by mistake, an owner opens the disk with `cluster recover disk NODE`; the machine then joins again after `cluster node readmit NODE`.',
+  ),
   'signer-memory-damaged': retryable.system.internal(
     'The file in which the signer remembers owner documents and statements cannot be read.',
     'Remove the control-plane role from the node and assign it again. The signer then starts from the lowest serials that the grant of the owner contains.',

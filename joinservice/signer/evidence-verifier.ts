@@ -7,7 +7,7 @@ import {
   type Variant,
   withLockRegister,
 } from '../../internal/attestation/index.ts';
-import { ticketEvidenceBinding } from '../../internal/crypto/index.ts';
+import { diskShareEvidenceBinding, ticketEvidenceBinding } from '../../internal/crypto/index.ts';
 import type { MachineRecord, NodeRecord } from '../../internal/records/index.ts';
 import {
   evidenceIdentityOf,
@@ -56,39 +56,62 @@ export class EvidenceVerifier {
     made: { readonly statement: Uint8Array; readonly evidence: readonly StatementEvidence[] },
     signal: AbortSignal,
   ): Promise<EvidenceIdentity & { readonly machine: MachineRecord }> {
+    const { shows, machine } = await this.#shown({ nodeId, admission }, made.evidence, {
+      binding: ticketEvidenceBinding(made.statement),
+      key: 'recorded',
+      signal,
+    });
+    if (!isSameMachine(machine, shows))
+      throw new SignerError(
+        'signer-machine-other',
+        `signing for ${nodeId}: the evidence comes from ${shows.identity}, but the recorded machine is ${machine.identity}`,
+      );
+    checkLockCounter(nodeId, machine, shows);
+    return { ...shows, machine };
+  }
+
+  /**
+   * Verifies evidence with an attestation key that is not on record: the key of a machine whose state disk is closed. The caller encrypts
+   * its answer for this key and the recorded TPM, which proves the machine. The lock register may have its value of the boot, because
+   * the state of the lock is on the closed disk.
+   * @throws SignerError as `verify()`
+   */
+  async verifyForDisk(
+    { nodeId, admission }: NodeRecord,
+    made: { readonly statement: Uint8Array; readonly evidence: readonly StatementEvidence[] },
+    signal: AbortSignal,
+  ): Promise<EvidenceIdentity & { readonly machine: MachineRecord }> {
+    const { shows, machine } = await this.#shown({ nodeId, admission }, made.evidence, {
+      binding: diskShareEvidenceBinding(made.statement),
+      key: 'any',
+      signal,
+    });
+    checkLockCounter(nodeId, machine, shows);
+    return { ...shows, machine };
+  }
+
+  async #shown(
+    { nodeId, admission }: Pick<NodeRecord, 'nodeId' | 'admission'>,
+    evidence: readonly StatementEvidence[],
+    expected: Expected,
+  ): Promise<{ readonly shows: EvidenceIdentity; readonly machine: MachineRecord }> {
     if (admission === undefined)
       throw new SignerError('signer-machine-other', `signing for ${nodeId}: no machine is recorded for it`);
-    const shown = made.evidence.slice(0, MAX_EVIDENCE).find(({ variant }) => variant === admission.variant);
+    const shown = evidence.slice(0, MAX_EVIDENCE).find(({ variant }) => variant === admission.variant);
     if (shown === undefined)
       throw new SignerError(
         'signer-evidence-missing',
         `signing for ${nodeId}: no evidence of variant ${admission.variant} with its statement`,
       );
-    const shows = await this.#validate(
-      shown.document,
-      { nodeId, admission, statement: made.statement },
-      signal,
-    );
-    if (!isSameMachine(admission, shows))
-      throw new SignerError(
-        'signer-machine-other',
-        `signing for ${nodeId}: the evidence comes from ${shows.identity}, but the recorded machine is ${admission.identity}`,
-      );
-    const counted = shows.lockCounter?.toString();
-    if (admission.lockCounter !== undefined && admission.lockCounter !== counted)
-      throw new SignerError(
-        'signer-machine-other',
-        `signing for ${nodeId}: lock counter ${counted ?? 'none'}, recorded is ${admission.lockCounter}`,
-      );
-    return { ...shows, machine: admission };
+    const shows = await this.#validate(shown.document, { nodeId, admission }, expected);
+    return { shows, machine: admission };
   }
 
   async #validate(
     document: Uint8Array,
-    by: { readonly nodeId: string; readonly admission: MachineRecord; readonly statement: Uint8Array },
-    signal: AbortSignal,
+    { nodeId, admission }: { readonly nodeId: string; readonly admission: MachineRecord },
+    { binding, key, signal }: Expected,
   ): Promise<EvidenceIdentity> {
-    const { nodeId, admission, statement } = by;
     const { collateral, clusterId, nowMs, attestation } = this.#ports;
     const { policy, lockPcr, variants } = await attestation(signal);
     const validator = this.#validatorFor(variants, admission.variant);
@@ -97,18 +120,20 @@ export class EvidenceVerifier {
         'signer-evidence-refused',
         `signing for ${nodeId}: the configuration does not accept the variant ${admission.variant}`,
       );
+    const isRecorded = key === 'recorded';
     const context = {
       nowMs: nowMs(),
-      policy: withLockRegister(boundTo(admission, policy), lockPcr, { shows: 'locked', clusterId }),
+      policy: withLockRegister(isRecorded ? boundTo(admission, policy) : policy, lockPcr, {
+        shows: isRecorded ? 'locked' : 'either',
+        clusterId,
+      }),
       collateral: {
         ...(isOfProcessor(admission) ? await collateral(signal) : {}),
-        tpm: { attestationKeys: keysOf(admission) },
+        tpm: { attestationKeys: isRecorded ? keysOf(admission) : new Map() },
       },
     };
     try {
-      return evidenceIdentityOf(
-        await validator.validate(document, ticketEvidenceBinding(statement), context),
-      );
+      return evidenceIdentityOf(await validator.validate(document, binding, context));
     } catch (cause) {
       if (!(cause instanceof AttestationError)) throw cause;
       throw new SignerError('signer-evidence-refused', `verifying the evidence of ${nodeId}`, { cause });
@@ -124,6 +149,23 @@ export class EvidenceVerifier {
     this.#validators.set(variant, made);
     return made;
   }
+}
+
+/** What evidence must be bound to, and which attestation key may sign it. */
+interface Expected {
+  readonly binding: Uint8Array;
+  readonly key: 'recorded' | 'any';
+  readonly signal: AbortSignal;
+}
+
+/** A machine that was wiped and locked again since it joined is not the member on record. @throws SignerError `signer-machine-other` */
+function checkLockCounter(nodeId: string, machine: MachineRecord, shows: EvidenceIdentity): void {
+  const counted = shows.lockCounter?.toString();
+  if (machine.lockCounter === undefined || machine.lockCounter === counted) return;
+  throw new SignerError(
+    'signer-machine-other',
+    `signing for ${nodeId}: lock counter ${counted ?? 'none'}, recorded is ${machine.lockCounter}`,
+  );
 }
 
 /**

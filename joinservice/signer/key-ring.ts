@@ -1,3 +1,5 @@
+import { createPrivateKey, hkdfSync, sign } from 'node:crypto';
+import { lengthPrefixed } from '../../internal/crypto/index.ts';
 import { readText, type FilePort } from '../../internal/file/index.ts';
 import {
   isReplaced,
@@ -43,6 +45,15 @@ export const CONTROL_PLANE_KEYS = [
 ] as const;
 
 type KeyName = (typeof CONTROL_PLANE_KEYS)[number];
+
+/**
+ * The secret from which the cluster shares of state disks are derived: 32 bytes, hex. Clusters of earlier releases have none. A rotation of
+ * the shared keys does not replace it, because every worker's disk would stay closed.
+ */
+export const DISK_SHARES_KEY = 'disk-shares.key';
+const SECRET = /^[0-9a-f]{64}\n?$/;
+const SHARE_LABEL = 'cluster/state-disk/cluster-share/v1';
+const SHARE_BYTES = 32;
 
 /** The CA that signs for clients of Kubernetes, and the CAs that its servers trust. */
 export interface KubernetesClientsCa {
@@ -122,21 +133,49 @@ export class KeyRing {
   async controlPlaneKeys(): Promise<Secret<Uint8Array>> {
     const entries: [string, string][] = [];
     for (const name of CONTROL_PLANE_KEYS) entries.push([name, (await this.#read(name)).reveal()]);
-    const rotation = await this.#rotation();
-    if (rotation !== undefined) entries.push([ROTATION_FILE, rotation]);
+    for (const name of [ROTATION_FILE, DISK_SHARES_KEY] as const) {
+      const text = await this.#optional(name);
+      if (text !== undefined) entries.push([name, text]);
+    }
     return new Secret(new Uint8Array(Buffer.from(JSON.stringify(Object.fromEntries(entries)), 'utf8')));
+  }
+
+  /**
+   * The cluster share of one disk of one machine: HKDF-SHA-256 (RFC 5869) of the secret, with both names in its info, so that no share says
+   * anything about another one.
+   * @throws SignerError `signer-share-unavailable`
+   */
+  async diskShare({
+    identity,
+    uuid,
+  }: {
+    readonly identity: string;
+    readonly uuid: string;
+  }): Promise<Secret<Uint8Array>> {
+    const hex = new Secret((await this.#optional(DISK_SHARES_KEY)) ?? '');
+    if (!SECRET.test(hex.reveal()))
+      throw new SignerError('signer-share-unavailable', `reading ${DISK_SHARES_KEY}: missing or malformed`);
+    const secret = Buffer.from(hex.reveal().trim(), 'hex');
+    const info = lengthPrefixed(SHARE_LABEL, identity, uuid);
+    return new Secret(new Uint8Array(hkdfSync('sha256', secret, new Uint8Array(), info, SHARE_BYTES)));
+  }
+
+  /** Signs a statement with the key of the cluster CA: ECDSA with SHA-256, r and s. @throws SignerError `signer-key-missing` */
+  async signAsClusterCa(statement: Uint8Array): Promise<Uint8Array> {
+    const key = createPrivateKey((await this.#read('cluster-ca.key')).reveal());
+    return new Uint8Array(sign('sha256', statement, { key, dsaEncoding: 'ieee-p1363' }));
   }
 
   /** The keys of a rotation; undefined before the first one. @throws KeysetError `keyset-invalid` */
   async #keySet(): Promise<KeySet | undefined> {
-    const rotation = await this.#rotation();
+    const rotation = await this.#optional(ROTATION_FILE);
     return rotation === undefined
       ? undefined
       : parseKeySet(`${this.#options.directory}/${ROTATION_FILE}`, rotation);
   }
 
-  async #rotation(): Promise<string | undefined> {
-    return readText(this.#options.files, `${this.#options.directory}/${ROTATION_FILE}`, MAX_BYTES);
+  async #optional(name: typeof ROTATION_FILE | typeof DISK_SHARES_KEY): Promise<string | undefined> {
+    return readText(this.#options.files, `${this.#options.directory}/${name}`, MAX_BYTES);
   }
 
   async #read(name: KeyName): Promise<Secret<string>> {

@@ -1,5 +1,5 @@
 import { X509Certificate } from 'node:crypto';
-import { formatDuration, type Clock } from '../../internal/clock/index.ts';
+import type { Clock } from '../../internal/clock/index.ts';
 import { floorOf, type VerifiedDocument } from '../../internal/ownerdocument/index.ts';
 import { seal, sealV1, type Sealed } from '../../internal/crypto/index.ts';
 import type { KeySpace } from '../../internal/etcd/index.ts';
@@ -25,7 +25,7 @@ import type { EvidenceVerifier, StatementEvidence } from './evidence-verifier.ts
 import type { KeyRing } from './key-ring.ts';
 import type { KnownControlPlane, SignerMemory } from './signer-memory.ts';
 import type { SignerOwnerDocuments } from './signer-owner-documents.ts';
-import { verifyStatement, type SignedStatement } from './verify-statement.ts';
+import { refuseOlderStatement, verifyStatement, type Statement } from './verify-statement.ts';
 import type { StoredConfiguration } from './stored-configuration.ts';
 
 /** Dependencies of the signer. */
@@ -103,7 +103,7 @@ export class MemberSigner {
     return (await keys.certificateAuthority('cluster-ca')).issue(leaf);
   }
 
-  #statement(node: NodeRecord, request: MemberRequest): SignedStatement {
+  #statement(node: NodeRecord, request: MemberRequest): Statement {
     const { cluster, clock } = this.#reads;
     const nodePubKeyDer = new Uint8Array(Buffer.from(node.pubKey, 'base64'));
     const asked = { ...request, clusterId: cluster.clusterId, nodePubKeyDer };
@@ -144,14 +144,10 @@ export class MemberSigner {
    * Refuses a statement that is older than the newest one. The same statement again gets an equal answer,
    * sealed to the same key.
    */
-  async #refuseReplay({ nodeId }: NodeRecord, { id, timeMs }: SignedStatement): Promise<void> {
+  async #refuseReplay({ nodeId }: NodeRecord, statement: Statement): Promise<void> {
     const { memory } = this.#reads;
     const newest = (await memory.controlPlanes()).get(nodeId)?.statement ?? memory.worker(nodeId);
-    if (newest === undefined || timeMs > newest.timeMs || id === newest.id) return;
-    throw new SignerError(
-      'signer-statement-replayed',
-      `statement of ${nodeId} is ${formatDuration(newest.timeMs - timeMs)} older than its newest statement`,
-    );
+    refuseOlderStatement(statement, { of: nodeId, newest });
   }
 
   /**
@@ -301,7 +297,7 @@ type Shown = Awaited<ReturnType<EvidenceVerifier['verify']>>;
 /** A request that passed every check, and what the checks have shown. */
 interface VerifiedRequest {
   readonly request: MemberRequest;
-  readonly statement: SignedStatement;
+  readonly statement: Statement;
   /** Canonical. */
   readonly address: string;
   readonly shows: Shown;

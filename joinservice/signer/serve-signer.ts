@@ -14,6 +14,7 @@ import { Secret } from '../../internal/secret/index.ts';
 import { Signer } from '../signerproto/gen/signer_pb.js';
 import { bundleIn } from '../evidence/index.ts';
 import type { ReservedNetworks } from './check-address.ts';
+import { DiskShareGiver } from './disk-share-giver.ts';
 import type { SignerConfig } from './signer-config.ts';
 import { SignerError } from './errors.ts';
 import { EvidenceVerifier } from './evidence-verifier.ts';
@@ -108,6 +109,7 @@ function withoutUndefined({
 /** Handlers of the contract `Signer`. Each signature is logged. */
 export function signerHandlers(reads: SignerReads, log: Logger): Handlers<typeof Signer, LocalPeer> {
   const signer = new MemberSigner(reads);
+  const shares = new DiskShareGiver(reads);
   return {
     signMember: async (request, { signal }) => {
       const { nodeId: node, address } = request;
@@ -131,6 +133,15 @@ export function signerHandlers(reads: SignerReads, log: Logger): Handlers<typeof
       );
       log.info('signed for a kubeconfig');
       return signed;
+    },
+    giveDiskShare: async (request, { signal }) => {
+      const { uuid } = request;
+      const asked = { ...request, timeMs: Number(BigInt.asIntN(53, request.timeMs)) };
+      const given = await shares
+        .give(asked, signal)
+        .catch(refused(log, 'refused to give the share of a state disk', { uuid }));
+      log.info('share of a state disk given', { uuid });
+      return given;
     },
   };
 }

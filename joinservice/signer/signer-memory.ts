@@ -79,12 +79,12 @@ export class SignerMemory {
     (all as Map<string, KnownControlPlane>).set(known.nodeId, known);
   }
 
-  /** The newest statement of a worker. */
+  /** The newest statement of a worker by its node ID, or about its disk by its TPM and attestation key. */
   worker(nodeId: string): SeenStatement | undefined {
     return this.#workers.get(nodeId);
   }
 
-  /** Remembers the newest statement of a worker. */
+  /** Remembers the newest statement, by the same ID. */
   keepWorker(nodeId: string, statement: SeenStatement): void {
     this.#workers.delete(nodeId);
     this.#workers.set(nodeId, statement);

@@ -1,21 +1,22 @@
-import { CLOCK_TOLERANCE_MS } from '../../internal/clock/index.ts';
+import { CLOCK_TOLERANCE_MS, formatDuration } from '../../internal/clock/index.ts';
 import {
   encodeTicketStatement,
   isSignedByEd25519Key,
   MAX_SPKI_BYTES,
   type TicketStatement,
-  ticketStatementId,
+  statementId,
 } from '../../internal/crypto/index.ts';
 import { MAX_ROLE_CHARS, MAX_ROLES } from '../../internal/role/index.ts';
 import { SignerError } from './errors.ts';
+import type { SeenStatement } from './signer-memory.ts';
 
 /** How old a statement may be. A machine may wait for its slot and its TPM after it has signed the statement. */
 export const STATEMENT_VALID_MS = 10 * 60_000;
 const MAX_ADDRESS = 64;
 const MAX_CSR_BYTES = 8192;
 
-/** A recent statement, signed with the key of the machine. */
-export interface SignedStatement {
+/** A statement of a machine. */
+export interface Statement {
   readonly bytes: Uint8Array;
   /** Identifies the statement. */
   readonly id: string;
@@ -30,18 +31,43 @@ export interface SignedStatement {
 export function verifyStatement(
   asked: TicketStatement,
   by: { readonly nodeId: string; readonly signature: Uint8Array; readonly nowMs: number },
-): SignedStatement {
+): Statement {
   checkSizes(asked);
   const bytes = encode(asked);
   if (!isSignedByEd25519Key(asked.nodePubKeyDer, bytes, by.signature))
     throw invalid(`the statement is not signed by ${by.nodeId}`);
-  const ageMs = by.nowMs - asked.timeMs;
-  if (ageMs > STATEMENT_VALID_MS || ageMs < -CLOCK_TOLERANCE_MS)
-    throw new SignerError(
-      'signer-statement-outdated',
-      `statement of ${by.nodeId} is ${Math.round(ageMs / 1000)} s old`,
-    );
-  return { bytes, id: ticketStatementId(bytes), timeMs: asked.timeMs };
+  const statement = { bytes, id: statementId(bytes), timeMs: asked.timeMs };
+  checkAge(statement, { of: by.nodeId, nowMs: by.nowMs });
+  return statement;
+}
+
+/** A statement is answered for ten minutes. @throws SignerError `signer-statement-outdated` */
+export function checkAge(
+  { timeMs }: Pick<Statement, 'timeMs'>,
+  { of, nowMs }: { readonly of: string; readonly nowMs: number },
+): void {
+  const ageMs = nowMs - timeMs;
+  if (ageMs <= STATEMENT_VALID_MS && ageMs >= -CLOCK_TOLERANCE_MS) return;
+  throw new SignerError(
+    'signer-statement-outdated',
+    `statement of ${of} is ${Math.round(ageMs / 1000)} s old`,
+  );
+}
+
+/**
+ * Refuses a statement that is older than the newest one of its machine. The same statement again gets an equal answer, encrypted for the
+ * same key.
+ * @throws SignerError `signer-statement-replayed`
+ */
+export function refuseOlderStatement(
+  { id, timeMs }: Pick<Statement, 'id' | 'timeMs'>,
+  { of, newest }: { readonly of: string; readonly newest: SeenStatement | undefined },
+): void {
+  if (newest === undefined || timeMs > newest.timeMs || id === newest.id) return;
+  throw new SignerError(
+    'signer-statement-replayed',
+    `statement of ${of} is ${formatDuration(newest.timeMs - timeMs)} older than its newest statement`,
+  );
 }
 
 function checkSizes(asked: TicketStatement): void {

@@ -7,6 +7,8 @@ import {
   type LocalPeer,
 } from '../../internal/rpc/index.ts';
 import {
+  type GiveDiskShareRequestSchema,
+  type GiveDiskShareResponse,
   Signer,
   type SignKubeconfigRequestSchema,
   type SignKubeconfigResponse,
@@ -51,5 +53,13 @@ export class SignerClient implements Disposable {
     signal: AbortSignal,
   ): Promise<SignKubeconfigResponse> {
     return this.#client.signKubeconfig(request, { signal, timeoutMs: SIGN_MS });
+  }
+
+  /** The cluster share of the state disk of a member, encrypted for its TPM. */
+  giveDiskShare(
+    request: MessageInitShape<typeof GiveDiskShareRequestSchema>,
+    signal: AbortSignal,
+  ): Promise<GiveDiskShareResponse> {
+    return this.#client.giveDiskShare(request, { signal, timeoutMs: SIGN_MS });
   }
 }

@@ -1,5 +1,7 @@
+import type { MessageInitShape } from '@bufbuild/protobuf';
 import {
   createHash,
+  createPrivateKey,
   createPublicKey,
   generateKeyPairSync,
   randomBytes,
@@ -28,7 +30,9 @@ import { Secret } from '../../secret/index.ts';
 import { createMemoryLogger } from '../memory-logger.ts';
 import {
   Join,
+  type DiskShareSchema,
   type Fact,
+  type IssueDiskShareRequest,
   type KeyProof,
   type TicketKeys,
 } from '../../../joinservice/joinproto/gen/join_pb.js';
@@ -56,6 +60,11 @@ export interface FakeClusterBehaviour {
   keyDocuments: readonly Uint8Array[];
   /** Whether the responding node has a control-plane certificate. */
   isControlPlane: boolean;
+  /** The answer to a request for a disk share in a session. */
+  diskShare: (
+    request: IssueDiskShareRequest,
+    session: Uint8Array,
+  ) => Promise<MessageInitShape<typeof DiskShareSchema>>;
 }
 
 export interface FakeClusterOptions {
@@ -63,6 +72,11 @@ export interface FakeClusterOptions {
   readonly host: string;
   /** The private Ed25519 key of the cluster’s owner. */
   readonly ownerKey: KeyObject;
+}
+
+interface TestAuthority {
+  readonly signer: KeyCertificateSigner;
+  readonly keyPem: Secret<string>;
 }
 
 /**
@@ -83,16 +97,17 @@ export class FakeCluster implements AsyncDisposable {
   readonly #host: string;
   readonly #node = generateKeyPairSync('ed25519');
   readonly #ca: KeyCertificateSigner;
+  readonly #caKeyPem: Secret<string>;
   readonly #kubernetesCa: KeyCertificateSigner;
   readonly #server: RpcServer<AttestedPeer>;
 
   private constructor(
-    ca: KeyCertificateSigner,
-    kubernetesCa: KeyCertificateSigner,
+    [ca, kubernetesCa]: readonly [TestAuthority, TestAuthority],
     { clock, host, ownerKey }: { readonly clock: Clock } & FakeClusterOptions,
   ) {
-    this.#ca = ca;
-    this.#kubernetesCa = kubernetesCa;
+    this.#ca = ca.signer;
+    this.#caKeyPem = ca.keyPem;
+    this.#kubernetesCa = kubernetesCa.signer;
     this.#host = host;
     this.owner = { privateKey: ownerKey, publicKey: createPublicKey(ownerKey) };
     this.behaviour = {
@@ -105,6 +120,7 @@ export class FakeCluster implements AsyncDisposable {
       settings: () => this.signedSettings(FAKE_SETTINGS),
       keyDocuments: [],
       isControlPlane: true,
+      diskShare: () => Promise.reject(new Error('the test gives no disk share')),
     };
     this.#server = new RpcServer<AttestedPeer>({
       clock,
@@ -136,11 +152,11 @@ export class FakeCluster implements AsyncDisposable {
       ['cluster', 'kubernetes'].map(async (commonName) => {
         const keyPem = generateKeyPem();
         const caPem = await createCaCertPem({ commonName, keyPem, nowMs: nowMs() });
-        return new KeyCertificateSigner({ caPem, keyPem, nowMs });
+        return { signer: new KeyCertificateSigner({ caPem, keyPem, nowMs }), keyPem };
       }),
     );
     if (ca === undefined || kubernetesCa === undefined) throw new TypeError('two authorities');
-    const cluster = new FakeCluster(ca, kubernetesCa, { clock, host, ownerKey });
+    const cluster = new FakeCluster([ca, kubernetesCa], { clock, host, ownerKey });
     cluster.endpoint = `${host}:${await cluster.#server.listen(host, 0)}`;
     return cluster;
   }
@@ -157,6 +173,12 @@ export class FakeCluster implements AsyncDisposable {
 
   get caPem(): string {
     return this.#ca.caPem;
+  }
+
+  /** Signs with the key of the cluster CA, as the signer does for an answer that is no certificate. */
+  signAsCa(statement: Uint8Array): Uint8Array {
+    const key = { key: createPrivateKey(this.#caKeyPem.reveal()), dsaEncoding: 'ieee-p1363' } as const;
+    return new Uint8Array(sign('sha256', statement, key));
   }
 
   /** Settings with the signature of an owner over them. @param over other members of the document */
@@ -231,6 +253,10 @@ export class FakeCluster implements AsyncDisposable {
       issueRejoinTicket: async ({ key, keys }, { peer }) => {
         said.push('rejoin ticket');
         return cluster.#ticket(nodeIdFrom(key, peer), key, keys);
+      },
+      issueDiskShare: (request, { peer }) => {
+        said.push('disk share');
+        return cluster.behaviour.diskShare(request, peer.session);
       },
     };
   }

@@ -600,6 +600,82 @@ export declare type TicketEvidence = Message<"cluster.join.v1.TicketEvidence"> &
 export declare const TicketEvidenceSchema: GenMessage<TicketEvidence>;
 
 /**
+ * The statement (`encodeDiskShareStatement` of internal/crypto) consists of these fields, the cluster ID and this session.
+ *
+ * @generated from message cluster.join.v1.IssueDiskShareRequest
+ */
+export declare type IssueDiskShareRequest = Message<"cluster.join.v1.IssueDiskShareRequest"> & {
+  /**
+   * UUID of the disk.
+   *
+   * @generated from field: string uuid = 1;
+   */
+  uuid: string;
+
+  /**
+   * `encodeEnrolmentRequest` of internal/attestation/enrol: EK, and the AK that signs the evidence.
+   *
+   * @generated from field: bytes enrolment = 2;
+   */
+  enrolment: Uint8Array;
+
+  /**
+   * Wall clock of the machine, ms since the epoch.
+   *
+   * @generated from field: int64 time_ms = 3;
+   */
+  timeMs: bigint;
+
+  /**
+   * Bound to the statement (`diskShareEvidenceBinding`).
+   *
+   * @generated from field: repeated cluster.join.v1.TicketEvidence evidence = 4;
+   */
+  evidence: TicketEvidence[];
+};
+
+/**
+ * Describes the message cluster.join.v1.IssueDiskShareRequest.
+ * Use `create(IssueDiskShareRequestSchema)` to create a new message.
+ */
+export declare const IssueDiskShareRequestSchema: GenMessage<IssueDiskShareRequest>;
+
+/**
+ * @generated from message cluster.join.v1.DiskShare
+ */
+export declare type DiskShare = Message<"cluster.join.v1.DiskShare"> & {
+  /**
+   * The share, 32 bytes, encrypted for the TPM of the machine in this session (TpmEnvelope of internal/attestation/enrolment).
+   *
+   * @generated from field: bytes challenge = 1;
+   */
+  challenge: Uint8Array;
+
+  /**
+   * @generated from field: bytes nonce = 2;
+   */
+  nonce: Uint8Array;
+
+  /**
+   * @generated from field: bytes ciphertext = 3;
+   */
+  ciphertext: Uint8Array;
+
+  /**
+   * Signature with the key of the cluster CA over `diskShareAnswer` (internal/crypto): ECDSA with SHA-256, r and s.
+   *
+   * @generated from field: bytes signature = 4;
+   */
+  signature: Uint8Array;
+};
+
+/**
+ * Describes the message cluster.join.v1.DiskShare.
+ * Use `create(DiskShareSchema)` to create a new message.
+ */
+export declare const DiskShareSchema: GenMessage<DiskShare>;
+
+/**
  * @generated from message cluster.join.v1.Ticket
  */
 export declare type Ticket = Message<"cluster.join.v1.Ticket"> & {
@@ -855,6 +931,17 @@ export declare const Join: GenService<{
     methodKind: "unary";
     input: typeof IssueRejoinTicketRequestSchema;
     output: typeof TicketSchema;
+  },
+  /**
+   * The cluster share of the state disk of a member (docs/decisions/state-disk.md). The machine may ask before its disk is open, and
+   * so without its key: evidence of its TPM identifies it, and the answer is encrypted for this TPM.
+   *
+   * @generated from rpc cluster.join.v1.Join.IssueDiskShare
+   */
+  issueDiskShare: {
+    methodKind: "unary";
+    input: typeof IssueDiskShareRequestSchema;
+    output: typeof DiskShareSchema;
   },
 }>;
 

@@ -299,6 +299,83 @@ export declare type SignKubeconfigResponse = Message<"cluster.signer.v1.SignKube
 export declare const SignKubeconfigResponseSchema: GenMessage<SignKubeconfigResponse>;
 
 /**
+ * The parts of a statement (`encodeDiskShareStatement` of internal/crypto) that the signer does not know itself.
+ *
+ * @generated from message cluster.signer.v1.GiveDiskShareRequest
+ */
+export declare type GiveDiskShareRequest = Message<"cluster.signer.v1.GiveDiskShareRequest"> & {
+  /**
+   * @generated from field: string uuid = 1;
+   */
+  uuid: string;
+
+  /**
+   * `encodeEnrolmentRequest`.
+   *
+   * @generated from field: bytes enrolment = 2;
+   */
+  enrolment: Uint8Array;
+
+  /**
+   * The session of the machine with the join service.
+   *
+   * @generated from field: bytes session = 3;
+   */
+  session: Uint8Array;
+
+  /**
+   * @generated from field: int64 time_ms = 4;
+   */
+  timeMs: bigint;
+
+  /**
+   * Evidence, bound to the statement (`diskShareEvidenceBinding`).
+   *
+   * @generated from field: repeated cluster.signer.v1.Evidence evidence = 5;
+   */
+  evidence: Evidence[];
+};
+
+/**
+ * Describes the message cluster.signer.v1.GiveDiskShareRequest.
+ * Use `create(GiveDiskShareRequestSchema)` to create a new message.
+ */
+export declare const GiveDiskShareRequestSchema: GenMessage<GiveDiskShareRequest>;
+
+/**
+ * @generated from message cluster.signer.v1.GiveDiskShareResponse
+ */
+export declare type GiveDiskShareResponse = Message<"cluster.signer.v1.GiveDiskShareResponse"> & {
+  /**
+   * As in `DiskShare` of the join contract.
+   *
+   * @generated from field: bytes challenge = 1;
+   */
+  challenge: Uint8Array;
+
+  /**
+   * @generated from field: bytes nonce = 2;
+   */
+  nonce: Uint8Array;
+
+  /**
+   * @generated from field: bytes ciphertext = 3;
+   */
+  ciphertext: Uint8Array;
+
+  /**
+   * @generated from field: bytes signature = 4;
+   */
+  signature: Uint8Array;
+};
+
+/**
+ * Describes the message cluster.signer.v1.GiveDiskShareResponse.
+ * Use `create(GiveDiskShareResponseSchema)` to create a new message.
+ */
+export declare const GiveDiskShareResponseSchema: GenMessage<GiveDiskShareResponse>;
+
+/**
  * @generated from service cluster.signer.v1.Signer
  */
 export declare const Signer: GenService<{
@@ -331,6 +408,16 @@ export declare const Signer: GenService<{
     methodKind: "unary";
     input: typeof SignKubeconfigRequestSchema;
     output: typeof SignKubeconfigResponseSchema;
+  },
+  /**
+   * The cluster share of the state disk of a member, encrypted for the TPM of its machine.
+   *
+   * @generated from rpc cluster.signer.v1.Signer.GiveDiskShare
+   */
+  giveDiskShare: {
+    methodKind: "unary";
+    input: typeof GiveDiskShareRequestSchema;
+    output: typeof GiveDiskShareResponseSchema;
   },
 }>;
 
