@@ -213,7 +213,8 @@ export class MachineControlPlaneDriver implements ControlPlaneDriver {
     const config = this.#memberConfig();
     if (membership === undefined || config === undefined) return;
     // These files are deleted first. Otherwise an agent that restarts in between would restore the keys from them.
-    for (const path of [AGENT_PATHS.rotation, AGENT_PATHS.newKeys]) await files.remove(path);
+    for (const path of [AGENT_PATHS.rotation, AGENT_PATHS.newKeys, AGENT_PATHS.diskShares])
+      await files.remove(path);
     await retireControlPlane(retire, { ...membership, signal });
     await units.stop(JOINSERVICE_UNIT, signal);
     await removeCuratorCredentials(files);

@@ -12,6 +12,7 @@ export { createMembershipUpdates, type UpdateMembership } from './membership-upd
 export { readKnownClusterCa } from './known-cluster-ca.ts';
 export {
   installControlPlaneKeys,
+  installDiskSharesKey,
   installTicketKeys,
   installKubeletCertificates,
   installKubeletClientsCa,

@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import {
+  DISK_SHARES_FILE,
   createClusterCa,
   createPairs,
   createEncryptionKey,
@@ -54,6 +55,17 @@ test('a control plane that joins during a key rotation starts in the phase of th
   const trusted = await textAt(files, layout.peersTrustBundle);
   expect(trusted).toContain(set.previous['etcd-peers-ca'].public);
   expect(trusted).toContain(set.next['etcd-peers-ca'].public);
+});
+
+test('a control plane keeps the secret for the shares of state disks that it has', async () => {
+  const files = new MemoryFiles();
+  const secret = (text: string): ReadonlyMap<string, Secret<string>> =>
+    new Map([...keysOf(undefined).controlPlaneKeys, [DISK_SHARES_FILE, new Secret(text)]]);
+  await installControlPlaneKeys(files, keysOf(undefined).controlPlaneKeys);
+  expect(await files.stat(AGENT_PATHS.diskShares)).toBeUndefined();
+  await installControlPlaneKeys(files, secret('first'));
+  await installControlPlaneKeys(files, secret('other'));
+  expect(await textAt(files, AGENT_PATHS.diskShares)).toBe('first');
 });
 
 test('a control plane that joins a cluster before its first key rotation has no files of a rotation', async () => {

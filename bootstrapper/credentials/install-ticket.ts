@@ -2,7 +2,7 @@ import { dirname } from 'node:path';
 import { readText, type FilePort } from '../../internal/file/index.ts';
 import type { Membership } from '../membership/index.ts';
 import type { OpenedTicket } from '../joinclient/index.ts';
-import { parseKeySet, ROTATION_FILE } from '../../internal/keyset/index.ts';
+import { DISK_SHARES_FILE, parseKeySet, ROTATION_FILE } from '../../internal/keyset/index.ts';
 import type { Secret } from '../../internal/secret/index.ts';
 import {
   installSharedKeys,
@@ -143,11 +143,22 @@ export async function installControlPlaneKeys(
     await files.makeDirectory(dirname(path), path.startsWith('/etc/') ? 0o755 : 0o700);
     await files.writeAtomic(path, text.reveal(), isPublic(name) ? { mode: 0o644 } : {});
   }
+  const secret = keys.get(DISK_SHARES_FILE);
+  if (secret !== undefined) await installDiskSharesKey(files, secret);
   const rotation = keys.get(ROTATION_FILE);
   if (rotation === undefined) return;
   const store = new KeyStore(files, KEY_PATHS);
   await store.adoptSet(rotation);
   await installSharedKeys(files, store, AGENT_PATHS.state);
+}
+
+/**
+ * Writes the secret for the shares of state disks, unless there is one: no owner signs it, so that a ticket could bring another one, with which no
+ * disk would open.
+ */
+export async function installDiskSharesKey(files: FilePort, hex: Secret<string>): Promise<void> {
+  await files.makeDirectory(dirname(AGENT_PATHS.diskShares), 0o700);
+  await files.createExclusive(AGENT_PATHS.diskShares, hex.reveal());
 }
 
 /** The membership that a ticket gives to the machine at this address. */

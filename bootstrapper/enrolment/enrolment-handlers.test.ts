@@ -34,7 +34,10 @@ const settings = {
 };
 const request = {
   initId: 'one',
-  spec: { clusterId, configuration: '', serviceSubnet: '198.19.128.0/20' },
+  spec: {
+    ...{ clusterId, configuration: '', serviceSubnet: '198.19.128.0/20' },
+    clusterUnlockKeyHex: '5e'.repeat(32),
+  },
 } as InitRecord;
 
 /** A join client of a machine that knows no endpoint. */
@@ -133,6 +136,8 @@ describe('enrolment on a machine', () => {
     node.created({ membership, roles: new Set() });
     expect(await enrolment.finished(never)).toEqual(membership);
     expect(values.bootstrapData.peek()).toMatchObject({ set: true, value: { initId: 'one' } });
+    const secret = await machine.files.read(AGENT_PATHS.diskShares, 100);
+    expect(Buffer.from(secret ?? []).toString()).toBe('5e'.repeat(32));
   });
 
   const refusals: {

@@ -9,7 +9,7 @@ import type { InitJob, InitRestore } from '../initserver/index.ts';
 import type { GrantedAdmission, JoinClient, JoinRecord, OpenedTicket } from '../joinclient/index.ts';
 import { type NodeLock, NodeLockError } from '../nodelock/index.ts';
 import { AGENT_PATHS, type NodeState } from '../nodestate/index.ts';
-import { installControlPlaneKeys, installTicket } from '../credentials/index.ts';
+import { installControlPlaneKeys, installDiskSharesKey, installTicket } from '../credentials/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
 import { findResumePoint } from './resume-point.ts';
 
@@ -60,6 +60,9 @@ export function createEnrolmentHandlers(ports: EnrolmentPorts): EnrolmentHandler
       // The restored keys are written before the workers create keys, because the workers keep existing keys.
       const keys = record.spec.restore && restoredKeys(record.spec.restore);
       if (keys !== undefined) await installControlPlaneKeys(ports.files, keys);
+      // A repeated attempt after the acknowledgement finds the secret on the disk, and no longer in the request.
+      const { clusterUnlockKeyHex: secret } = record.spec;
+      if (secret !== '') await installDiskSharesKey(ports.files, new Secret(secret));
       node.creating(settingsFromSpec(record.spec), { initId: record.initId, spec: record.spec });
       const membership = await when(ports.clusterMembership, (value) => value !== undefined, signal);
       if (membership === undefined) throw new TypeError('called before this node is a member');

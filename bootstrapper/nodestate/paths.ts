@@ -1,4 +1,4 @@
-import { ROTATION_FILE } from '../../internal/keyset/index.ts';
+import { DISK_SHARES_FILE, ROTATION_FILE } from '../../internal/keyset/index.ts';
 
 /** The agent's state, on the state disk. Mode 0700, root only. */
 const STATE = '/var/lib/cluster';
@@ -71,6 +71,8 @@ export const AGENT_PATHS = {
   rotation: `${STATE}/keys/${ROTATION_FILE}`,
   /** New keys that this control plane has created and no owner has signed yet. They are not distributed. */
   newKeys: `${STATE}/keys/new.json`,
+  /** The secret from which signers derive the cluster shares of state disks; absent in clusters of earlier releases. */
+  diskShares: `${STATE}/keys/${DISK_SHARES_FILE}`,
   /** The stage of the key rotation that this node has completed, and the newest owner documents that it has seen. */
   keysStage: `${STATE}/keys/stage.json`,
   etcdData: `${STATE}/etcd-state/data/member`,

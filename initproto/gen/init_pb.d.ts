@@ -586,7 +586,7 @@ export declare type ClusterSpec = Message<"cluster.init.v1.ClusterSpec"> & {
   ownerCsr: Uint8Array;
 
   /**
-   * Derived from the master secret, 32 bytes. Combined with the node's own key it unlocks the state disk.
+   * Derived from the master secret, 32 bytes. The signers of the cluster derive from it the cluster shares of the state disks of workers.
    *
    * @generated from field: bytes cluster_unlock_key = 12;
    */

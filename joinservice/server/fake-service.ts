@@ -8,6 +8,7 @@ import { ChainVerifier, EMPTY_CHAIN } from '../../internal/audit/index.ts';
 import { SystemClock } from '../../internal/clock/index.ts';
 import { Namespace, put, type KeySpace } from '../../internal/etcd/index.ts';
 import { DiskFiles, DiskStreams } from '../../internal/file/index.ts';
+import { DISK_SHARES_FILE } from '../../internal/keyset/index.ts';
 import { fingerprintOfKey, verifyNodeCertificate, type MemberTrust } from '../../internal/pki/index.ts';
 import {
   AUDIT_PREFIX,
@@ -335,7 +336,7 @@ async function startPrograms(world: World): Promise<{ readonly join: string; rea
   const { privateKey } = generateKeyPairSync('ed25519');
   const roles = ['ConsensusMember', 'KubernetesController'] as const;
   const node = await cluster.addNode('first', { roles: [...roles] }, privateKey);
-  const more = await signerKeyFiles(cluster, clock.nowMs());
+  const more = { ...(await signerKeyFiles(cluster, clock.nowMs())), [DISK_SHARES_FILE]: '5e'.repeat(32) };
   const config = await writeCuratorConfig(directory, world, { node, etcdUser: 'root', more });
   const { caFile, certFile, keyFile } = config.etcd;
   closing.use(

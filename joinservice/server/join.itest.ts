@@ -10,7 +10,9 @@ import {
 import { unseal } from '../../internal/crypto/index.ts';
 import { encodeProxyHeader } from '../../internal/endpoint/index.ts';
 import { remove } from '../../internal/etcd/index.ts';
+import { DISK_SHARES_FILE } from '../../internal/keyset/index.ts';
 import { records, SLOT_QUEUE_PREFIX } from '../../internal/records/index.ts';
+import { Secret } from '../../internal/secret/index.ts';
 import { tpmHardware } from '../../internal/testing/index.ts';
 import type { Tpm } from '../../internal/tpm/index.ts';
 import { JoinState } from '../curatorproto/gen/operatorapi_pb.js';
@@ -117,7 +119,7 @@ describe('a machine with a TPM, real attested TLS, real etcd, a real signer', ()
       );
     await expect(openedBy(await service.tpm())).rejects.toEqual(coded('tpm-credential-rejected'));
     const keys = JSON.parse(Buffer.from((await openedBy(tpm)).reveal()).toString()) as object;
-    expect(Object.keys(keys)).toEqual(CONTROL_PLANE_KEYS);
+    expect(Object.keys(keys)).toEqual([...CONTROL_PLANE_KEYS, DISK_SHARES_FILE]);
     // The machine lost the answer. It gets the same membership by repeating the call, and later by rejoining.
     expect((await session.ticket()).nodeName).toBe('a-1');
     using again = await a.dial(service.endpoint);
@@ -229,6 +231,34 @@ describe('operators', () => {
     expect((await admitted).nodeName).toBe('b');
     expect((await again.ticket()).nodeName).toBe('b');
   }, 30_000);
+});
+
+describe('the state disk of a member', () => {
+  const uuid = '0f7a1c2e-5b8d-4c3a-9e6f-1a2b3c4d5e6f';
+
+  test('gets its cluster share for evidence with another key than that of the node, and none once the node is removed', async () => {
+    await service.configure('approve');
+    const tpm = await service.tpm();
+    const node = await service.joined(tpm, 'd');
+    // At a start the machine key and the secret of the attestation key are on the closed disk.
+    const secret = new Secret<Uint8Array>(new Uint8Array(32).fill(7));
+    const closed = new TestMachine(tpmHardware(tpm, secret));
+    using session = await closed.dial(service.endpoint);
+    const share = await session.diskShare(uuid);
+    expect(share).toMatch(/^[0-9a-f]{64}$/);
+    using running = await node.dial(service.endpoint);
+    expect(await running.diskShare(uuid)).toBe(share);
+    await expect(session.diskShare(uuid, { uuid: uuid.replace('0f', '1f') })).rejects.toEqual(
+      coded('signer-evidence-refused'),
+    );
+    await expect(session.diskShare('x')).rejects.toEqual(coded('join-keys-invalid'));
+    const removal = { nodeId: node.nodeId, ...mutation() };
+    await service.curator.setNodeRoles({ ...removal, roles: [] }, { signal: never });
+    const out = { nodeId: node.nodeId, state: NodeState.DECOMMISSIONED, ...mutation() };
+    await service.curator.setNodeState(out, { signal: never });
+    await expect(session.diskShare(uuid)).rejects.toEqual(coded('signer-share-not-member'));
+    await service.untilAudited('signer-share-not-member');
+  }, 60_000);
 });
 
 function fact(name: string, outcome: string) {

@@ -8,6 +8,7 @@ import {
   createPairs,
   createServersCa,
   kubeletTrustPem,
+  DISK_SHARES_FILE,
   SERVERS_CA,
   serversTrustPem,
   type KeySet,
@@ -150,6 +151,11 @@ describe('controlPlaneKeys()', () => {
       string,
       string
     >;
+
+  test('controlPlaneKeys() returns the secret for the shares of state disks if it exists', async () => {
+    await files.writeAtomic(`/keys/${DISK_SHARES_FILE}`, 'ab'.repeat(32));
+    expect(await sealed()).toMatchObject({ [DISK_SHARES_FILE]: 'ab'.repeat(32) });
+  });
 
   test('controlPlaneKeys() returns all keys, and the rotation file if it exists', async () => {
     expect(Object.keys(await sealed())).toEqual([...CONTROL_PLANE_KEYS]);

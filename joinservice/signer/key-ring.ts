@@ -2,6 +2,7 @@ import { createPrivateKey, hkdfSync, sign } from 'node:crypto';
 import { lengthPrefixed } from '../../internal/crypto/index.ts';
 import { readText, type FilePort } from '../../internal/file/index.ts';
 import {
+  DISK_SHARES_FILE,
   isReplaced,
   kubeletTrustPem,
   parseKeySet,
@@ -46,11 +47,6 @@ export const CONTROL_PLANE_KEYS = [
 
 type KeyName = (typeof CONTROL_PLANE_KEYS)[number];
 
-/**
- * The secret from which the cluster shares of state disks are derived: 32 bytes, hex. Clusters of earlier releases have none. A rotation of
- * the shared keys does not replace it, because every worker's disk would stay closed.
- */
-export const DISK_SHARES_KEY = 'disk-shares.key';
 const SECRET = /^[0-9a-f]{64}\n?$/;
 const SHARE_LABEL = 'cluster/state-disk/cluster-share/v1';
 const SHARE_BYTES = 32;
@@ -133,7 +129,7 @@ export class KeyRing {
   async controlPlaneKeys(): Promise<Secret<Uint8Array>> {
     const entries: [string, string][] = [];
     for (const name of CONTROL_PLANE_KEYS) entries.push([name, (await this.#read(name)).reveal()]);
-    for (const name of [ROTATION_FILE, DISK_SHARES_KEY] as const) {
+    for (const name of [ROTATION_FILE, DISK_SHARES_FILE] as const) {
       const text = await this.#optional(name);
       if (text !== undefined) entries.push([name, text]);
     }
@@ -152,9 +148,9 @@ export class KeyRing {
     readonly identity: string;
     readonly uuid: string;
   }): Promise<Secret<Uint8Array>> {
-    const hex = new Secret((await this.#optional(DISK_SHARES_KEY)) ?? '');
+    const hex = new Secret((await this.#optional(DISK_SHARES_FILE)) ?? '');
     if (!SECRET.test(hex.reveal()))
-      throw new SignerError('signer-share-unavailable', `reading ${DISK_SHARES_KEY}: missing or malformed`);
+      throw new SignerError('signer-share-unavailable', `reading ${DISK_SHARES_FILE}: missing or malformed`);
     const secret = Buffer.from(hex.reveal().trim(), 'hex');
     const info = lengthPrefixed(SHARE_LABEL, identity, uuid);
     return new Secret(new Uint8Array(hkdfSync('sha256', secret, new Uint8Array(), info, SHARE_BYTES)));
@@ -174,7 +170,7 @@ export class KeyRing {
       : parseKeySet(`${this.#options.directory}/${ROTATION_FILE}`, rotation);
   }
 
-  async #optional(name: typeof ROTATION_FILE | typeof DISK_SHARES_KEY): Promise<string | undefined> {
+  async #optional(name: typeof ROTATION_FILE | typeof DISK_SHARES_FILE): Promise<string | undefined> {
     return readText(this.#options.files, `${this.#options.directory}/${name}`, MAX_BYTES);
   }
 

@@ -9,8 +9,11 @@ import {
 } from '../../internal/atls/index.ts';
 import { TpmValidator } from '../../internal/attestation/tpm/index.ts';
 import { MachineKeyValidator } from '../../internal/attestation/machinekey/index.ts';
+import { decryptWithTpm, encodeChallenge } from '../../internal/attestation/enrolment/index.ts';
 import { SystemClock } from '../../internal/clock/index.ts';
 import {
+  diskShareEvidenceBinding,
+  encodeDiskShareStatement,
   encodeTicketStatement,
   machineKeyStatement,
   ticketEvidenceBinding,
@@ -233,6 +236,34 @@ export class TestSession implements Disposable {
   async rejoin(address = this.#machine.address): Promise<Ticket> {
     const keys = await this.keys({ address });
     return this.client.issueRejoinTicket({ key: await this.keyProof(), address, keys }, { signal: never });
+  }
+
+  /**
+   * The cluster share of a state disk, hex, decrypted with the TPM of the machine. `uuid`: the disk that the evidence is bound to.
+   */
+  async diskShare(uuid: string, over: { readonly uuid?: string } = {}): Promise<string> {
+    const [{ session }, clusterId] = await Promise.all([this.peer, this.#clusterId()]);
+    const { issuer, enrolment: read, answer } = this.#hardware;
+    const said = { clusterId, uuid, enrolment: await read(), session, timeMs: clock.nowMs() };
+    const binding = diskShareEvidenceBinding(encodeDiskShareStatement(said));
+    const given = await this.client.issueDiskShare(
+      {
+        ...{ uuid, enrolment: said.enrolment, timeMs: BigInt(said.timeMs) },
+        evidence: [{ variant: issuer.variant, document: await issuer.issue(binding, never) }],
+        ...over,
+      },
+      { signal: never },
+    );
+    const text = (bytes: Uint8Array): string => Buffer.from(bytes).toString('base64');
+    const box = {
+      challenge: text(given.challenge),
+      nonce: text(given.nonce),
+      ciphertext: text(given.ciphertext),
+    };
+    const share = await decryptWithTpm(box, session, (challenge, of) =>
+      answer(encodeChallenge(challenge), of),
+    );
+    return Buffer.from(share.reveal()).toString('hex');
   }
 
   /** The keys of a ticket request in this session. */

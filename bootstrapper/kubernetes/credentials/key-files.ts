@@ -1,4 +1,4 @@
-import { ROTATION_FILE } from '../../../internal/keyset/index.ts';
+import { DISK_SHARES_FILE, ROTATION_FILE } from '../../../internal/keyset/index.ts';
 import { PATHS } from '../settings.ts';
 
 const KUBELET = '/var/lib/cluster/kubernetes';
@@ -88,7 +88,10 @@ export const CONTROL_PLANE_KEY_FILES = {
 } as const;
 
 /**
- * The key set with both generations and the phase of the rotation (internal/keyset). Exists from the first
- * key rotation on.
+ * Shared keys that not every cluster has: the key set with both generations and the phase of the rotation (internal/keyset), from the
+ * first key rotation on; the secret for the shares of state disks, in clusters that an earlier release has not created.
  */
-export const OPTIONAL_KEY_FILES = { [ROTATION_FILE]: `/var/lib/cluster/keys/${ROTATION_FILE}` } as const;
+export const OPTIONAL_KEY_FILES = {
+  [ROTATION_FILE]: `/var/lib/cluster/keys/${ROTATION_FILE}`,
+  [DISK_SHARES_FILE]: `/var/lib/cluster/keys/${DISK_SHARES_FILE}`,
+} as const;
