@@ -1,6 +1,7 @@
 import {
   approvalCounter,
   isAheadOfCounter,
+  isSealedShare,
   parseApproval,
   recordKey,
   type RecordContent,
@@ -19,7 +20,7 @@ const REFUSED = 'disk-approval-refused';
 export interface DiskSeal {
   readonly uuid: string;
   /** Names of the sealed shares; undefined if nobody can approve other registers. */
-  readonly seals: readonly [Uint8Array, Uint8Array] | undefined;
+  readonly seals: readonly [Uint8Array, ...Uint8Array[]] | undefined;
   /** The value of the counter of approvals; the next approval is for the value after it. */
   readonly generation: bigint;
   /** The registers to which the disk is sealed, with their values now. */
@@ -59,7 +60,7 @@ export async function readDiskSeal(
 
 /**
  * Takes an approval of an owner: from then on the disk opens with the registers that it names, and with no others. The TPM tests the
- * approval first: it unseals both shares through it with the registers that the machine has now, and computes for the other ones the
+ * approval first: it unseals the shares that the machine keeps through it with the registers that the machine has now, and computes for the other ones the
  * policy that a session will have. Then the approval goes into a new record, and the counter ends all earlier approvals. May be repeated.
  * @throws DiskError `disk-approval-refused`, StateDiskError `statedisk-approval-invalid`: nothing was changed
  */
@@ -95,7 +96,9 @@ export async function approveSoftware(
   verify(key);
   checkHeader(content);
   if (isAheadOfCounter(sequence, now.sequence)) throw refused('the machine has not started since a crash');
-  await unsealShare(ports, settings, { which: 'cluster', content: next }, signal);
+  // A worker without its cluster share has only the node share to test.
+  if (isSealedShare(content.clusterShare))
+    await unsealShare(ports, settings, { which: 'cluster', content: next }, signal);
   await commit(ports, { slots, slot: ready.slot === 0 ? 1 : 0, content: next, key }, signal);
   await advanceApprovals(ports, settings, next, signal);
   ports.log.warn('an owner has approved registers for the state disk', {
@@ -103,14 +106,11 @@ export async function approveSoftware(
   });
 }
 
-function sealsOf(
-  settings: DiskSettings,
-  content: RecordContent,
-): readonly [Uint8Array, Uint8Array] | undefined {
+function sealsOf(settings: DiskSettings, content: RecordContent): DiskSeal['seals'] {
   const authority = authorityOf(settings, content);
   const { nodeShare, clusterShare } = content;
   return authority !== undefined && isApprovableBy(nodeShare, authority)
-    ? [nameOfSeal(nodeShare), nameOfSeal(clusterShare)]
+    ? [nameOfSeal(nodeShare), ...(isSealedShare(clusterShare) ? [nameOfSeal(clusterShare)] : [])]
     : undefined;
 }
 
@@ -118,8 +118,9 @@ function sealsOf(
 function refuseForeign(approval: VerifiedApproval, settings: DiskSettings, content: RecordContent): void {
   if (approval.uuid !== content.uuid) throw refused(`it is for disk ${approval.uuid}`);
   const seals = sealsOf(settings, content);
-  if (seals === undefined || seals.some((name, at) => !isEqual(name, approval.seals[at])))
-    throw refused('it is for other sealed shares');
+  const areSame =
+    seals?.length === approval.seals.length && seals.every((name, at) => isEqual(name, approval.seals[at]));
+  if (!areSame) throw refused('it is for other sealed shares');
   const names = [...approval.software[0].keys()].sort((a, b) => a - b);
   if (names.join() !== [...settings.pcrs].sort((a, b) => a - b).join())
     throw refused(`it names PCRs ${names.join(', ')}, and the disk is sealed to ${settings.pcrs.join(', ')}`);

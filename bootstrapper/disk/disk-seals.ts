@@ -4,6 +4,7 @@ import {
   approvalCounter,
   approvalReference,
   parseApproval,
+  isSealedShare,
   SHARE_BYTES,
   StateDiskError,
   type DiskShares,
@@ -141,12 +142,19 @@ export async function testApprovalOf(
   const [authority, approval] = [authorityOf(settings, content), approvalOf(settings, content)];
   if (authority === undefined || approval === undefined) throw new TypeError('the record has no approval');
   await tpm.use(signal, async (connection) => {
-    for (const which of ['node', 'cluster'] as const) {
+    for (const which of sharesIn(content)) {
       const options = { ...approvablePurpose(which, settings, content), authority };
       const sealed = sealedShare(which, content);
       await testApproval(connection, sealed, { ...options, approval: approval.forTpm }, signal);
     }
   });
+}
+
+/** The shares that the machine keeps, sealed to its TPM. */
+export function sharesIn({
+  clusterShare,
+}: Pick<RecordContent, 'clusterShare'>): readonly (keyof DiskShares)[] {
+  return isSealedShare(clusterShare) ? ['node', 'cluster'] : ['node'];
 }
 
 /** A TPM register (PCR, SHA-256) to whose value the shares are sealed. */
@@ -222,7 +230,9 @@ function lockedError(
 }
 
 function sealedShare(which: keyof DiskShares, { nodeShare, clusterShare }: RecordContent): Uint8Array {
-  return which === 'node' ? nodeShare : clusterShare;
+  if (which === 'node') return nodeShare;
+  if (!isSealedShare(clusterShare)) throw new TypeError('the machine does not keep its cluster share');
+  return clusterShare;
 }
 
 function approvablePurpose(

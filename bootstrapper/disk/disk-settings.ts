@@ -40,6 +40,9 @@ export interface DiskDirectory {
   readonly coversFiles?: boolean;
 }
 
+/** Slots of the LUKS header: what opens with the two shares, and what with the recovery key. */
+export const OPENS = { shares: 0, recovery: 1 } as const;
+
 /** Ports to the machine. */
 export interface DiskPorts {
   readonly commands: CommandRunner;

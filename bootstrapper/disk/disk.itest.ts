@@ -41,7 +41,7 @@ import {
 import { extendPcr, isApprovable, type Tpm } from '../../internal/tpm/index.ts';
 import { Cryptsetup } from './cryptsetup.ts';
 import { unsealShare } from './disk-seals.ts';
-import { FakeKernel, PowerCut } from './fake-kernel.ts';
+import { FakeKernel, PowerCut, type PowerCuts } from './fake-kernel.ts';
 import {
   approveSoftware,
   destroyStateDisk,
@@ -656,7 +656,8 @@ describe('approveSoftware()', () => {
       expect({
         key: await refusal({}, approvalKeyOfOwner(generateEd25519Key())),
         disk: await refusal({ uuid: '00000000-0000-4000-8000-000000000000' }),
-        seal: await refusal({ seals: [content.seals[1], content.seals[0]] }),
+        seal: await refusal({ seals: [content.seals[1] ?? new Uint8Array(), content.seals[0]] }),
+        fewerSeals: await refusal({ seals: [content.seals[0]] }),
         earlier: await refusal({ generation: content.generation - 1n }),
         later: await refusal({ generation: content.generation + 1n }),
         fewer: await refusal({ software: [without(7)] }),
@@ -669,6 +670,7 @@ describe('approveSoftware()', () => {
         key: 'statedisk-approval-invalid',
         disk: 'disk-approval-refused',
         seal: 'disk-approval-refused',
+        fewerSeals: 'disk-approval-refused',
         earlier: 'disk-approval-refused',
         later: 'disk-approval-refused',
         fewer: 'disk-approval-refused',
@@ -764,35 +766,7 @@ describe('destroyStateDisk()', () => {
 });
 
 describe('a power cut at any step', () => {
-  /**
-   * Runs `work` repeatedly, each time with a power cut at another step, and then runs `after` on the machine that was
-   * switched on again.
-   */
-  async function cutEverywhere(cut: {
-    readonly prepare: () => Promise<void>;
-    readonly work: () => Promise<unknown>;
-    readonly after: (cutAt: number) => Promise<void>;
-    readonly reboots: boolean;
-    /** Distance between two cuts: 1 cuts at each step, 3 at every third step. */
-    readonly step?: number;
-  }): Promise<number> {
-    for (let cutAt = 0; ; cutAt += cut.step ?? 1) {
-      await cut.prepare();
-      kernel.restart(cutAt);
-      const error: unknown = await cut.work().then(
-        () => undefined,
-        (each: unknown) => each,
-      );
-      const isCut = kernel.effects.length > cutAt;
-      if (error !== undefined && !isCut) throw error as Error;
-      if (!isCut) return cutAt;
-      if (cut.reboots) kernel.reboot();
-      else kernel.restart();
-      await cut.after(cutAt).catch((cause: unknown) => {
-        throw new Error(`after the cut at effect ${cutAt}`, { cause });
-      });
-    }
-  }
+  const cutEverywhere = (cut: PowerCuts): Promise<number> => kernel.cutEverywhere(cut);
 
   const blank = async (): Promise<void> => {
     kernel.reboot();

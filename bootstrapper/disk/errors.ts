@@ -24,6 +24,22 @@ export const diskErrors = defineErrors({
     'The recovery key does not open the state disk.',
     'Use the recovery key that was decrypted from the record of this disk.',
   ),
+  'disk-share-awaited': retryable.operator.precondition(
+    'The state disk of this worker opens with a cluster share, which only a signer of the cluster gives, and none has given it.',
+    'Start a control plane of the cluster, or correct the network between it and this machine: the machine asks again by itself. To open the disk without the cluster, run `cluster recover disk NODE` on a workstation with the key of an owner.',
+  ),
+  'disk-share-refused': retryable.operator.refused(
+    'The signer of the cluster refuses the cluster share of this state disk.',
+    'The message has the code of the signer: see `cluster help errors CODE`. If the node was removed, its disk stays closed: reset the machine, or open the disk with `cluster recover disk NODE` and readmit the machine. Otherwise look at `journalctl -u cluster-signer` on a control plane.',
+  ),
+  'disk-share-wrong': retryable.system.internal(
+    'The cluster share that a signer gave does not open the state disk.',
+    'Report it: the control planes may have different secrets for state disks (`/var/lib/cluster/keys/disk-shares.key`). The machine asks again by itself; an owner opens the disk with `cluster recover disk NODE`.',
+  ),
+  'disk-share-not-moved': retryable.system.precondition(
+    'The cluster share of the state disk was not moved between this machine and the signers. Nothing was changed.',
+    'Do nothing: the machine tries again. If this persists, restart bootstrapper.service.',
+  ),
   'disk-not-provisioned': fault.operator.precondition(
     'The machine has no encrypted state disk: its provisioning file names none.',
     'Nothing needs to be approved for this machine: it starts with any software. A machine gets a state disk with `cluster provisioning generate --state-disk DEVICE`, when it is set up again.',
@@ -45,8 +61,13 @@ export function isLockedDiskError(error: unknown): error is DiskError {
   return error instanceof DiskError && error.code === 'disk-locked';
 }
 
-/** Errors that may pass by themselves: a missing disk may still appear. */
-const PASSING: ReadonlySet<string> = new Set<DiskErrorCode>(['disk-device-missing']);
+/** Errors that may pass by themselves: a missing disk, or a control plane, may still appear. */
+const PASSING: ReadonlySet<string> = new Set<DiskErrorCode>([
+  'disk-device-missing',
+  'disk-share-awaited',
+  'disk-share-refused',
+  'disk-share-wrong',
+]);
 
 /** Whether the disk stays closed until somebody has changed something: another try would give the same error. */
 export function isStayingDiskError(error: unknown): boolean {

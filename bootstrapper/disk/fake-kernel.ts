@@ -13,6 +13,16 @@ interface RealPorts {
   readonly streams: StreamPort;
 }
 
+/** Work that is cut at each of its effects in turn. */
+export interface PowerCuts {
+  readonly prepare: () => Promise<void>;
+  readonly work: () => Promise<unknown>;
+  readonly after: (cutAt: number) => Promise<void>;
+  readonly reboots: boolean;
+  /** Distance between two cuts: 1 cuts at each step, 3 at every third step. */
+  readonly step?: number;
+}
+
 const MAPPING = '/dev/mapper/';
 const NOTHING: CommandResult = { exitCode: 0, stdout: '', stderr: '' };
 
@@ -49,6 +59,30 @@ export class FakeKernel {
     this.#mapped.clear();
     this.#mounted.length = 0;
     this.restart();
+  }
+
+  /**
+   * Runs `work` repeatedly, each time with a power cut at another step, and then runs `after` on the machine that was
+   * switched on again.
+   * @returns how many effects the work has
+   */
+  async cutEverywhere(cut: PowerCuts): Promise<number> {
+    for (let cutAt = 0; ; cutAt += cut.step ?? 1) {
+      await cut.prepare();
+      this.restart(cutAt);
+      const error: unknown = await cut.work().then(
+        () => undefined,
+        (each: unknown) => each,
+      );
+      const isCut = this.effects.length > cutAt;
+      if (error !== undefined && !isCut) throw error as Error;
+      if (!isCut) return cutAt;
+      if (cut.reboots) this.reboot();
+      else this.restart();
+      await cut.after(cutAt).catch((cause: unknown) => {
+        throw new Error(`after the cut at effect ${cutAt}`, { cause });
+      });
+    }
   }
 
   get commands(): CommandRunner {

@@ -9,6 +9,14 @@
  * ```
  */
 export { approveSoftware, readDiskSeal, type DiskSeal } from './approve-software.ts';
+export {
+  giveShareToSigner,
+  readShareKeeper,
+  takeShareBack,
+  type AskShare,
+  type ShareKeeper,
+  type ShareQuestion,
+} from './cluster-share.ts';
 export type { DiskPorts, DiskSettings } from './disk-settings.ts';
 
 export { destroyStateDisk } from './destroy-disk.ts';

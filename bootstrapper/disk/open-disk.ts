@@ -3,6 +3,7 @@ import { ExecError } from '../../internal/exec/index.ts';
 import type { Secret } from '../../internal/secret/index.ts';
 import {
   isAheadOfCounter,
+  isSealedShare,
   ownersNeeded,
   recordKey,
   slotKey,
@@ -11,6 +12,7 @@ import {
   type OwnerRecovery,
   type RecordContent,
 } from '../../internal/statedisk/index.ts';
+import type { AskShare } from './cluster-share.ts';
 import { diskCounter } from './disk-counter.ts';
 import {
   advanceApprovals,
@@ -21,7 +23,7 @@ import {
   unsealShare,
   type SealedRegister,
 } from './disk-seals.ts';
-import type { DiskPorts, DiskSettings } from './disk-settings.ts';
+import { OPENS, type DiskPorts, type DiskSettings } from './disk-settings.ts';
 import { checkHeader, commit, openDisk, requireReady, type OpenDisk, type Ready } from './disk-state.ts';
 import { DiskError } from './errors.ts';
 import { createFileSystem, mappingOf, mountDisk, refuseUsedDirectories, unmountDisk } from './mount-disk.ts';
@@ -30,13 +32,12 @@ import { sealForApprovals } from './seal-for-approvals.ts';
 
 /** Exit code of cryptsetup(8): no slot opens with this key. */
 const NO_KEY = 2;
-/** Slots of the LUKS header. */
-const OPENS = { shares: 0, recovery: 1 } as const;
 
 /**
  * Opens the state disk and mounts its directories. First formats the disk if it is empty or if an earlier formatting
  * was interrupted. After an interruption, the next call continues; a disk that was ready once is never formatted. Does
  * nothing if the disk is open and mounted.
+ * @param askShare asks for the cluster share of a machine that does not keep it, once its record and header are verified
  * @returns what was done
  * @throws DiskError, StateDiskError, LuksError, TpmError: nothing was written to the disk
  */
@@ -44,13 +45,14 @@ export async function openStateDisk(
   ports: DiskPorts,
   settings: DiskSettings,
   signal: AbortSignal,
+  askShare: AskShare = refuseToAsk,
 ): Promise<'formatted' | 'opened' | 'open'> {
   await refuseUsedDirectories(ports, settings);
   const disk = await openDisk(ports, settings, signal);
   const { state, cryptsetup, slots } = disk;
   const wasMapped = await isMapped(ports, settings);
   if (state.kind === 'ready') {
-    if (!wasMapped) await unlock(ports, { ...disk, state }, signal);
+    if (!wasMapped) await unlock(ports, { ...disk, state }, { askShare, signal });
   } else {
     if (wasMapped) {
       await unmountDisk(ports, settings, signal);
@@ -148,7 +150,7 @@ async function isMapped({ files }: DiskPorts, settings: DiskSettings): Promise<b
 async function unlock(
   ports: DiskPorts,
   disk: OpenDisk & { readonly state: Ready },
-  signal: AbortSignal,
+  { askShare, signal }: { readonly askShare: AskShare; readonly signal: AbortSignal },
 ): Promise<void> {
   const { settings, state, slots, cryptsetup } = disk;
   const { content, sequence, verify } = state.record;
@@ -158,13 +160,18 @@ async function unlock(
   warnOfThreshold(ports, settings, content);
   const counter = await ports.tpm.use(signal, (connection) => diskCounter.read(connection, signal));
   const isAhead = isAheadOfCounter(sequence, counter);
-  const cluster = await unsealShare(ports, settings, { which: 'cluster', content }, signal);
+  const { uuid, clusterShare: source } = content;
+  const cluster = isSealedShare(source)
+    ? await unsealShare(ports, settings, { which: 'cluster', content }, signal)
+    : await askShare({ uuid, source }, signal);
+  const key = slotKey({ node, cluster }, uuid);
+  if (!isSealedShare(source)) await refuseWrongShare(disk, key, signal);
   if (isAhead) await ports.tpm.use(signal, (connection) => diskCounter.increment(connection, signal));
   if (state.hasOther) await slots.wipe(state.slot === 0 ? 1 : 0);
   await advanceApprovals(ports, settings, content, signal);
   await cryptsetup.putHeader(content.header);
   try {
-    await cryptsetup.open(OPENS.shares, slotKey({ node, cluster }, content.uuid));
+    await cryptsetup.open(OPENS.shares, key);
   } finally {
     await cryptsetup.clear();
   }
@@ -180,6 +187,29 @@ function warnOfThreshold(
   const disk = ownersNeeded(recovery);
   if (disk !== provisioned)
     log.warn('the state disk keeps the recovery threshold of its formatting', { disk, provisioned });
+}
+
+/** A signer whose secret differs gives another share: then nothing was changed, and another signer may give the right one. */
+async function refuseWrongShare(
+  { cryptsetup, state }: OpenDisk & { readonly state: Ready },
+  key: Secret<Uint8Array>,
+  signal: AbortSignal,
+): Promise<void> {
+  await cryptsetup.putHeader(state.record.content.header);
+  try {
+    await cryptsetup.check(OPENS.shares, key);
+  } catch (cause) {
+    signal.throwIfAborted();
+    throw new DiskError('disk-share-wrong', 'opening the state disk with the share of a signer', { cause });
+  } finally {
+    await cryptsetup.clear();
+  }
+}
+
+function refuseToAsk(): Promise<never> {
+  return Promise.reject(
+    new DiskError('disk-share-awaited', 'opening the state disk: its cluster share is with the signers'),
+  );
 }
 
 /** Formats a disk that was never ready. */

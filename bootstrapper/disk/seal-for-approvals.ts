@@ -1,6 +1,6 @@
-import { recordKey, type DiskShares } from '../../internal/statedisk/index.ts';
+import { isSealedShare, recordKey, type DiskShares } from '../../internal/statedisk/index.ts';
 import { isApprovable, isApprovableBy } from '../../internal/tpm/index.ts';
-import { authorityOf, sealShares, unsealShare } from './disk-seals.ts';
+import { authorityOf, sealShares, sharesIn, unsealShare } from './disk-seals.ts';
 import type { DiskPorts } from './disk-settings.ts';
 import { commit, type OpenDisk, type Ready } from './disk-state.ts';
 
@@ -23,8 +23,10 @@ export async function sealForApprovals(
   try {
     const { uuid } = content;
     const seals = await sealShares(ports, settings, { shares, uuid, generation: 'current' }, signal);
-    const next = { ...content, ...seals, approval: undefined };
-    for (const which of ['node', 'cluster'] as const) {
+    // A machine that does not keep its cluster share seals it for nobody.
+    const clusterShare = isSealedShare(content.clusterShare) ? seals.clusterShare : content.clusterShare;
+    const next = { ...content, ...seals, clusterShare, approval: undefined };
+    for (const which of sharesIn(next)) {
       const unsealed = await unsealShare(ports, settings, { which, content: next }, signal);
       if (Buffer.compare(unsealed.reveal(), shares[which].reveal()) !== 0)
         throw new TypeError(`the TPM has sealed another ${which} share`);

@@ -11,19 +11,24 @@ export const approvalCounter = new NvCounter(0x0180636f, 'the counter of approva
 /** Size limit of an approval. */
 const MAX_APPROVAL_BYTES = 16 * 1024;
 const MAX_SOFTWARE = 8;
+const MAX_SEALS = 2;
 const LABEL = Buffer.from('cluster/state-disk/approval/v1\0', 'ascii');
 const REFERENCE = Buffer.from('cluster/state-disk/approval-reference/v1\0', 'ascii');
 const SIGNATURE_BYTES = 64;
 
 const digest = z.string().regex(/^[0-9a-f]{64}$/);
 const signature = z.base64().refine((text) => Buffer.from(text, 'base64').length === SIGNATURE_BYTES);
+const sealName = z.string().regex(/^000b[0-9a-f]{64}$/);
 const pcr = z.string().regex(/^(?:[0-9]|1[0-9]|2[0-3])$/);
 const schema = z.strictObject({
   version: z.literal(1),
   uuid: z.uuid(),
   generation: z.string().regex(/^[1-9][0-9]{0,18}$/),
-  /** Names of the sealed node share and the sealed cluster share. */
-  seals: z.tuple([z.string().regex(/^000b[0-9a-f]{64}$/), z.string().regex(/^000b[0-9a-f]{64}$/)]),
+  /** Names of the sealed node share, and of the sealed cluster share if the machine keeps it. */
+  seals: z
+    .tuple([sealName])
+    .rest(sealName)
+    .refine(({ length }) => length <= MAX_SEALS),
   software: z
     .array(z.strictObject({ registers: z.record(pcr, digest), signature }))
     .min(1)
@@ -40,8 +45,8 @@ export interface ApprovalContent {
   readonly uuid: string;
   /** The value of `approvalCounter` after the machine has taken the approval. */
   readonly generation: bigint;
-  /** Names of the sealed node share and the sealed cluster share (`nameOfSeal()`). */
-  readonly seals: readonly [Uint8Array, Uint8Array];
+  /** Names of the sealed node share, and of the sealed cluster share if the machine keeps it (`nameOfSeal()`). */
+  readonly seals: readonly [Uint8Array, ...Uint8Array[]];
   /** For each software that may open the disk: its registers. All name the same registers. */
   readonly software: readonly [Registers, ...Registers[]];
 }
@@ -85,9 +90,9 @@ export function parseApproval(bytes: Uint8Array, point: Uint8Array): VerifiedApp
   const key = { key: p256KeyFromPoint(point), dsaEncoding: 'ieee-p1363' } as const;
   if (!verify('sha256', signedBytes(body), key, Buffer.from(proof, 'base64')))
     throw invalid('the signature is not that of the approval key');
-  const [node, cluster] = body.seals;
+  const [node, ...others] = body.seals;
   const generation = BigInt(body.generation);
-  const seals = [fromHex(node), fromHex(cluster)] as const;
+  const seals = [fromHex(node), ...others.map(fromHex)] as const;
   const software = body.software.map(({ registers, signature: raw }) => ({
     registers: new Map(Object.entries(registers).map(([number, value]) => [Number(number), fromHex(value)])),
     raw: Buffer.from(raw, 'base64'),

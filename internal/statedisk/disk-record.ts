@@ -6,6 +6,7 @@ import { DISK_KEY_BYTES, WRAPPED_BYTES, type ConsoleRecovery } from './console-r
 import { StateDiskError } from './errors.ts';
 import { RECIPIENTS_MAC_BYTES } from './recipients-mac.ts';
 import { DIGEST_BYTES, type OwnerRecovery } from './recovery-shares.ts';
+import { shareSourceSchema, type ShareSource } from './share-source.ts';
 
 /**
  * The length of each of the two slots for records. The slots are at the beginning of the disk, and fill it up to its
@@ -37,7 +38,7 @@ const recovery = z.union([
 const metaSchema = z.strictObject({
   uuid: z.uuid(),
   nodeShare: base64,
-  clusterShare: base64,
+  clusterShare: z.union([base64, shareSourceSchema]),
   recovery,
   console: z
     .strictObject({ diskKey: base64Of(DISK_KEY_BYTES), wrapped: z.array(base64Of(...WRAPPED_BYTES)).min(1) })
@@ -51,9 +52,10 @@ const metaSchema = z.strictObject({
 export interface RecordContent {
   /** UUID of the LUKS header. */
   readonly uuid: string;
-  /** The sealed shares. */
+  /** The sealed node share. */
   readonly nodeShare: Uint8Array;
-  readonly clusterShare: Uint8Array;
+  /** The sealed cluster share, or, on a worker that does not keep it, where the machine asks for it. Earlier releases do not read such a record. */
+  readonly clusterShare: Uint8Array | ShareSource;
   readonly recovery: OwnerRecovery;
   /** How an owner recovers the disk at the console; undefined on a disk of an earlier release, and after a recovery with other recipients. */
   readonly consoleRecovery: ConsoleRecovery | undefined;
@@ -65,6 +67,11 @@ export interface RecordContent {
   readonly registers: ReadonlyMap<number, Uint8Array>;
   /** The LUKS2 header, `LAYOUT.headerBytes` bytes. */
   readonly header: Uint8Array;
+}
+
+/** Whether a machine keeps its cluster share itself, sealed to its TPM. */
+export function isSealedShare(share: RecordContent['clusterShare']): share is Uint8Array {
+  return share instanceof Uint8Array;
 }
 
 /** The content of one of the two slots. */
@@ -107,7 +114,7 @@ export function encodeReady(sequence: bigint, content: RecordContent, key: Secre
     JSON.stringify({
       uuid: content.uuid,
       nodeShare: text(content.nodeShare),
-      clusterShare: text(content.clusterShare),
+      clusterShare: isSealedShare(content.clusterShare) ? text(content.clusterShare) : content.clusterShare,
       recovery: recoveryJson(content.recovery, text),
       ...(wrapped !== undefined && {
         console: { diskKey: text(wrapped.diskKey), wrapped: wrapped.wrapped.map(text) },

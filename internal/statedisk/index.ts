@@ -7,7 +7,7 @@
  *   0 ── record ── 8 MiB ── record ── 16 MiB ── data (dm-crypt, dm-integrity) …
  *        │
  *        ├ stage, sequence, checksum, MAC under the node share
- *        ├ sealed node share, sealed cluster share, recovery key, or a share of it for each owner, encrypted to the owners (twice: as a file, and for the console), MAC over the owners, registers
+ *        ├ sealed node share, sealed cluster share or where to ask for it, recovery key, or a share of it for each owner, encrypted to the owners (twice: as a file, and for the console), MAC over the owners, registers
  *        └ LUKS2 header: slot 0 opens with HKDF(node share, cluster share), slot 1 with the recovery key
  * ```
  *
@@ -34,6 +34,7 @@ export { recordKey, SHARE_BYTES, slotKey, type DiskShares } from './disk-keys.ts
 export {
   encodeFormatting,
   encodeReady,
+  isSealedShare,
   PREAMBLE_BYTES,
   SLOT_BYTES,
   type RecordContent,
@@ -51,4 +52,5 @@ export {
   type SharedRecovery,
 } from './recovery-shares.ts';
 export { isMacOfRecipients, macOfRecipients } from './recipients-mac.ts';
+export { isSameSource, type ShareSource } from './share-source.ts';
 export { decodeTyped, groupsOfLine, readGroups, typedDigits, type TypedBytes } from './typed-text.ts';

@@ -10,11 +10,13 @@ import {
   encodeFormatting,
   encodeReady,
   isAheadOfCounter,
+  isSameSource,
   PREAMBLE_BYTES,
   recordKey,
   SLOT_BYTES,
   slotKey,
   type RecordContent,
+  type ShareSource,
 } from './index.ts';
 
 const share = (byte: number): Secret<Uint8Array> => new Secret(new Uint8Array(32).fill(byte));
@@ -125,7 +127,7 @@ describe('parseRecord()', () => {
     expect(rest).toEqual({
       uuid: UUID,
       nodeShare: new Uint8Array(CONTENT.nodeShare),
-      clusterShare: new Uint8Array(CONTENT.clusterShare),
+      clusterShare: new Uint8Array(Buffer.from('sealed cluster share')),
       recovery: CONTENT.recovery,
       consoleRecovery: CONTENT.consoleRecovery,
       recipientsMac: CONTENT.recipientsMac,
@@ -155,6 +157,43 @@ describe('parseRecord()', () => {
 
   test('does not know a record with content of another form', () => {
     expect(parseRecord(padded(unknownRecord(7n)))).toEqual({ kind: 'unknown', sequence: 7n });
+  });
+
+  const SOURCE: ShareSource = {
+    clusterId: 'c0'.repeat(16),
+    clusterCaPem: '-----BEGIN CERTIFICATE-----',
+    caGeneration: 1,
+    controlPlanes: [{ nodeId: 'node-1', host: '192.0.2.1' }],
+  };
+
+  test('returns where to ask for the cluster share that the machine does not keep', () => {
+    const record = encodeReady(5n, { ...CONTENT, clusterShare: SOURCE }, KEY);
+    const found = parseRecord(padded(record));
+    expect(found).toMatchObject({ kind: 'ready', content: { clusterShare: SOURCE } });
+    const elsewhere = encodeReady(5n, { ...CONTENT, clusterShare: { ...SOURCE, caGeneration: 2 } }, KEY);
+    const moved = Buffer.concat([elsewhere.subarray(0, 64), record.subarray(64, 96), elsewhere.subarray(96)]);
+    const other = parseRecord(padded(moved));
+    if (other.kind !== 'ready') throw new Error(other.kind);
+    expect(() => other.verify(KEY)).toThrow(expect.objectContaining({ code: 'statedisk-changed' }));
+  });
+
+  test.each([
+    ['a malformed cluster', { clusterId: 'c0ffee' }],
+    ['no control plane', { controlPlanes: [] }],
+    ['a host name', { controlPlanes: [{ nodeId: 'node-1', host: 'c1.example.org' }] }],
+    ['no CA', { clusterCaPem: '' }],
+    ['something unknown', { share: 'AAAA' }],
+  ])('makes no record whose cluster share is with %s', (_, changed) => {
+    const clusterShare = { ...SOURCE, ...changed };
+    expect(() => encodeReady(5n, { ...CONTENT, clusterShare }, KEY)).toThrow(RangeError);
+  });
+
+  test('isSameSource() ignores the order of the control planes, and nothing else', () => {
+    const two = [...SOURCE.controlPlanes, { nodeId: 'node-2', host: '192.0.2.2' }];
+    const both = { ...SOURCE, controlPlanes: two };
+    expect(isSameSource(both, { ...SOURCE, controlPlanes: two.toReversed() })).toBe(true);
+    for (const other of [SOURCE, { ...both, caGeneration: 2 }, { ...both, clusterCaPem: 'x' }])
+      expect(isSameSource(both, other)).toBe(false);
   });
 
   test.each([

@@ -12,6 +12,8 @@ import { judge } from '../judge-evidence.ts';
 import { answerContradictions, inventoryContradictions } from '../machine-pins.ts';
 
 const MAX_SOFTWARE = 8;
+/** The node share, and the cluster share if the machine keeps it. */
+const MAX_SEALS = 2;
 const NAME_BYTES = 34;
 const REGISTER_BYTES = 32;
 
@@ -22,7 +24,7 @@ export type Registers = ReadonlyMap<number, Uint8Array>;
 export interface NodeDiskSeal {
   readonly uuid: string;
   /** Names of the sealed shares; undefined if nobody can approve other registers for this disk. */
-  readonly seals: readonly [Uint8Array, Uint8Array] | undefined;
+  readonly seals: readonly [Uint8Array, ...Uint8Array[]] | undefined;
   readonly generation: bigint;
   /** The registers that the disk is sealed to, with their values now. */
   readonly registers: Registers;
@@ -91,16 +93,16 @@ async function requestSeal(
 
 function parseSeal(bytes: Uint8Array, name: string): NodeDiskSeal {
   const { uuid, seals, generation, registers, approved, opens } = decode(bytes, name);
-  const [node, cluster] = seals;
+  const [node, ...others] = seals;
   const isWellFormed =
-    (seals.length === 0 || seals.length === 2) &&
+    seals.length <= MAX_SEALS &&
     seals.every(({ length }) => length === NAME_BYTES) &&
     approved.length <= MAX_SOFTWARE &&
     [registers, ...approved.map((each) => each.registers)].every(isRegisters);
   if (!isWellFormed) throw malformed(name);
   return {
     ...{ uuid, generation, opens },
-    seals: node === undefined || cluster === undefined ? undefined : [node, cluster],
+    seals: node === undefined ? undefined : [node, ...others],
     registers: registersFrom(registers),
     approved: approved.map((each) => registersFrom(each.registers)),
   };

@@ -1,0 +1,408 @@
+import { createHash } from 'node:crypto';
+import { copyFile, mkdtemp, open, rm, truncate, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { decryptAge, parseRecoveryKey } from '../../internal/backup/index.ts';
+import { generateEd25519Key } from '../../internal/crypto/index.ts';
+import { ExecaRunner } from '../../internal/exec/index.ts';
+import { DiskFiles, DiskStreams } from '../../internal/file/index.ts';
+import { parseLuksHeader } from '../../internal/luks/index.ts';
+import { Secret } from '../../internal/secret/index.ts';
+import {
+  approvalKeyOfOwner,
+  diskStateOf,
+  encodeReady,
+  parseApprovalKey,
+  recordKey,
+  signApproval,
+  SLOT_BYTES,
+  slotKey,
+  type DiskShares,
+  type RecordContent,
+  type ShareSource,
+} from '../../internal/statedisk/index.ts';
+import { createMemoryLogger, createSwtpmFactory, type SwtpmFactory } from '../../internal/testing/index.ts';
+import { extendPcr, type Tpm } from '../../internal/tpm/index.ts';
+import { Cryptsetup } from './cryptsetup.ts';
+import { unsealShare } from './disk-seals.ts';
+import { FakeKernel } from './fake-kernel.ts';
+import {
+  approveSoftware,
+  giveShareToSigner,
+  openStateDisk,
+  readDiskSeal,
+  readShareKeeper,
+  recoverStateDisk,
+  takeShareBack,
+  type DiskPorts,
+  type DiskSettings,
+  type ShareQuestion,
+} from './index.ts';
+
+const signal = new AbortController().signal;
+/** A key pair of age-keygen(1). */
+const OWNER = {
+  recipient: 'age1eqsckkca230dt2w5h68h3gnqqrevhygq5fljj85z3m4cz9lmd46sxk3ed0',
+  key: new Secret('AGE-SECRET-KEY-1AXVUFX45FPC6U2QPR63FR0F0ZVW20HXJXVLVRU78VQ3E23P2SKTSAVQ65R'),
+};
+const DISK_BYTES = 64 * 2 ** 20;
+const REAL = {
+  commands: new ExecaRunner({ path: '/usr/sbin:/usr/bin:/sbin:/bin' }),
+  files: new DiskFiles(),
+  streams: new DiskStreams(),
+};
+const SOURCE: ShareSource = {
+  clusterId: 'c0'.repeat(16),
+  clusterCaPem: '-----BEGIN CERTIFICATE-----',
+  caGeneration: 1,
+  controlPlanes: [{ nodeId: 'node-1', host: '192.0.2.1' }],
+};
+const { log } = createMemoryLogger('disk');
+
+let factory: SwtpmFactory;
+let directory: string;
+let kernel: FakeKernel;
+let questions: ShareQuestion[];
+beforeAll(async () => {
+  factory = await createSwtpmFactory();
+  directory = await mkdtemp('/dev/shm/cluster-share-');
+}, 60_000);
+afterAll(async () => {
+  await factory[Symbol.asyncDispose]();
+  await rm(directory, { recursive: true });
+});
+beforeEach(async () => {
+  kernel = new FakeKernel(REAL);
+  questions = [];
+  await blank();
+});
+
+const at = (name: string): string => join(directory, name);
+
+async function blank(): Promise<void> {
+  kernel.reboot();
+  await writeFile(at('disk'), '');
+  await truncate(at('disk'), DISK_BYTES);
+  // All tests use one TPM, which remembers the disk of the previous test.
+  await writeFile(at('permit'), '');
+}
+
+const settings: () => DiskSettings = () => ({
+  ...{ device: at('disk'), name: 'test-state', isAuthenticated: false, pcrs: [7, 11] },
+  approvalKey: undefined,
+  recipients: [OWNER.recipient],
+  recoveryThreshold: 1,
+  mountPoint: '/mounted/disk',
+  directories: [{ name: 'cluster', path: '/on-disk/cluster', mode: 0o700 }],
+  memory: at('memory'),
+  permit: at('permit'),
+});
+
+/** A machine with a TPM: each use of the TPM is an effect at which the power may be cut. */
+async function withMachine<T>(use: (ports: DiskPorts) => Promise<T>): Promise<T> {
+  await using swtpm = await factory.start();
+  await using tpm = swtpm.open();
+  const counting = Object.create(tpm, {
+    use: { value: (...all: Parameters<Tpm['use']>) => kernel.counted('tpm', () => tpm.use(...all)) },
+  }) as Tpm;
+  return await use({
+    commands: kernel.commands,
+    files: kernel.files,
+    streams: kernel.streams,
+    tpm: counting,
+    log,
+  });
+}
+
+/** The answer of a signer: another one for each disk. */
+function shareOf(uuid: string, secret = 'of the cluster'): Secret<Uint8Array> {
+  return new Secret(new Uint8Array(createHash('sha256').update(`${secret} ${uuid}`).digest()));
+}
+
+const askShare = (question: ShareQuestion): Promise<Secret<Uint8Array>> => {
+  questions.push(question);
+  return Promise.resolve(shareOf(question.uuid));
+};
+const askWrong = ({ uuid }: ShareQuestion): Promise<Secret<Uint8Array>> =>
+  Promise.resolve(shareOf(uuid, 'of another cluster'));
+
+async function currentState() {
+  await using handle = await open(at('disk'));
+  const { buffer } = await handle.read(Buffer.alloc(2 ** 24), 0, 2 ** 24, 0);
+  const state = diskStateOf(buffer);
+  if (state.kind !== 'ready') throw new Error(state.kind);
+  return state;
+}
+const currentRecord = async (): Promise<RecordContent> => (await currentState()).record.content;
+
+const give = (ports: DiskPorts, of = settings(), source = SOURCE) =>
+  giveShareToSigner(ports, of, { source, askShare, signal });
+const codeOf = (work: Promise<unknown>): Promise<unknown> =>
+  work.then(
+    () => 'done',
+    (error: unknown) => (error as { readonly code?: string }).code,
+  );
+
+/** Whether two files have the same bytes. */
+async function isUntouched(): Promise<boolean> {
+  return (await REAL.commands.run({ argv: ['cmp', at('disk'), at('copy')], signal })).exitCode === 0;
+}
+
+async function recoveryKeyOf({ recovery }: RecordContent): Promise<Secret<Uint8Array>> {
+  async function* bytes(): AsyncGenerator<Uint8Array> {
+    yield await Promise.resolve(Buffer.concat(recovery.sealed));
+  }
+  const parts = await Array.fromAsync(decryptAge(bytes(), [parseRecoveryKey(OWNER.key)]));
+  return new Secret(new Uint8Array(Buffer.concat(parts)));
+}
+
+describe('giveShareToSigner()', () => {
+  test('leaves a disk that opens with the share of the signer only, and asks again at each start', async () => {
+    await withMachine(async (ports) => {
+      await openStateDisk(ports, settings(), signal);
+      const before = await currentRecord();
+      expect(await readShareKeeper(ports, settings(), signal)).toEqual({ kind: 'machine' });
+      expect(await give(ports)).toBe('given');
+      const { uuid, clusterShare, header } = await currentRecord();
+      expect([uuid, clusterShare]).toEqual([before.uuid, SOURCE]);
+      expect(parseLuksHeader(header)).toMatchObject({ uuid, slots: [0, 1] });
+      expect(await readShareKeeper(ports, settings(), signal)).toEqual({ kind: 'signer', source: SOURCE });
+      kernel.reboot();
+      expect(await codeOf(openStateDisk(ports, settings(), signal))).toBe('disk-share-awaited');
+      kernel.restart();
+      expect(await codeOf(openStateDisk(ports, settings(), signal, askWrong))).toBe('disk-share-wrong');
+      expect(kernel.effects).not.toContain('writeAt');
+      expect(await REAL.files.stat(at('memory'))).toBeUndefined();
+      expect(await openStateDisk(ports, settings(), signal, askShare)).toBe('opened');
+      expect(questions).toEqual([
+        { uuid, source: SOURCE },
+        { uuid, source: SOURCE },
+      ]);
+      expect(await openStateDisk(ports, settings(), signal)).toBe('open');
+    });
+  });
+
+  test('needs both shares: the table of shares, and the share that the machine had before', async () => {
+    await withMachine(async (ports) => {
+      await openStateDisk(ports, settings(), signal);
+      const before = await currentRecord();
+      const own = await unsealShare(ports, settings(), { which: 'cluster', content: before }, signal);
+      await give(ports);
+      const content = await currentRecord();
+      const node = await unsealShare(ports, settings(), { which: 'node', content }, signal);
+      const zero = new Secret<Uint8Array>(new Uint8Array(32));
+      const cluster = shareOf(content.uuid);
+      const cryptsetup = new Cryptsetup(REAL, settings(), at('disk'), signal);
+      await cryptsetup.putHeader(content.header);
+      const opens = (shares: DiskShares): Promise<boolean> =>
+        cryptsetup.check(0, slotKey(shares, content.uuid)).then(
+          () => true,
+          () => false,
+        );
+      expect({
+        both: await opens({ node, cluster }),
+        none: await opens({ node: zero, cluster: zero }),
+        node: await opens({ node, cluster: zero }),
+        cluster: await opens({ node: zero, cluster }),
+        before: await opens({ node, cluster: own }),
+      }).toEqual({ both: true, none: false, node: false, cluster: false, before: false });
+      await cryptsetup.check(1, await recoveryKeyOf(content));
+      await cryptsetup.clear();
+    });
+  });
+
+  test('does not ask for a disk whose record was changed, or that is an earlier copy', async () => {
+    await withMachine(async (ports) => {
+      await openStateDisk(ports, settings(), signal);
+      await give(ports);
+      questions.length = 0;
+      const { slot, record } = await currentState();
+      const elsewhere = { ...SOURCE, controlPlanes: [{ nodeId: 'node-6', host: '198.51.100.6' }] };
+      const forged = encodeReady(
+        record.sequence,
+        { ...record.content, clusterShare: elsewhere },
+        recordKey(new Secret(new Uint8Array(32)), record.content.uuid),
+      );
+      await copyFile(at('disk'), at('copy'));
+      await REAL.streams.writeAt(at('disk'), slot * SLOT_BYTES, forged);
+      kernel.reboot();
+      expect(await codeOf(openStateDisk(ports, settings(), signal, askShare))).toBe('statedisk-changed');
+      await copyFile(at('copy'), at('disk'));
+      kernel.reboot();
+      await openStateDisk(ports, settings(), signal, askShare);
+      expect(await give(ports, settings(), elsewhere)).toBe('updated');
+      expect((await currentRecord()).clusterShare).toEqual(elsewhere);
+      expect(await give(ports, settings(), elsewhere)).toBe('unchanged');
+      questions.length = 0;
+      await copyFile(at('copy'), at('disk'));
+      kernel.reboot();
+      expect(await codeOf(openStateDisk(ports, settings(), signal, askShare))).toBe('statedisk-rolled-back');
+      expect(questions).toEqual([]);
+    });
+  });
+
+  test('changes nothing while no signer answers', async () => {
+    await withMachine(async (ports) => {
+      await openStateDisk(ports, settings(), signal);
+      await copyFile(at('disk'), at('copy'));
+      const options = { source: SOURCE, askShare: () => Promise.reject(new Error('nobody')), signal };
+      await expect(giveShareToSigner(ports, settings(), options)).rejects.toThrow('nobody');
+      expect(await isUntouched()).toBe(true);
+      kernel.reboot();
+      expect(await openStateDisk(ports, settings(), signal)).toBe('opened');
+    });
+  });
+});
+
+describe('takeShareBack()', () => {
+  test('leaves a disk that opens by itself, with another share than that of the signer', async () => {
+    await withMachine(async (ports) => {
+      await openStateDisk(ports, settings(), signal);
+      expect(await takeShareBack(ports, settings(), { askShare, signal })).toBe('unchanged');
+      await give(ports);
+      await copyFile(at('disk'), at('copy'));
+      await expect(takeShareBack(ports, settings(), { askShare: askWrong, signal })).rejects.toThrow();
+      expect(await isUntouched()).toBe(true);
+      expect(await takeShareBack(ports, settings(), { askShare, signal })).toBe('taken');
+      const content = await currentRecord();
+      const cluster = await unsealShare(ports, settings(), { which: 'cluster', content }, signal);
+      expect(cluster.reveal()).not.toEqual(shareOf(content.uuid).reveal());
+      questions.length = 0;
+      kernel.reboot();
+      expect(await openStateDisk(ports, settings(), signal, askShare)).toBe('opened');
+      expect(questions).toEqual([]);
+      expect(await give(ports)).toBe('given');
+    });
+  });
+});
+
+describe('an owner', () => {
+  test('recovers a disk whose share is with the signers; the machine then keeps a share again, until it gives it away', async () => {
+    await withMachine(async (ports) => {
+      await openStateDisk(ports, settings(), signal);
+      await give(ports);
+      kernel.reboot();
+      const recoveryKey = await recoveryKeyOf(await currentRecord());
+      await recoverStateDisk(ports, settings(), { recoveryKey, signal });
+      kernel.reboot();
+      expect(await openStateDisk(ports, settings(), signal)).toBe('opened');
+      expect(await give(ports)).toBe('given');
+      kernel.reboot();
+      expect(await openStateDisk(ports, settings(), signal, askShare)).toBe('opened');
+    });
+  });
+
+  const key = approvalKeyOfOwner(generateEd25519Key());
+  const approvable = (): DiskSettings => ({ ...settings(), approvalKey: parseApprovalKey(key.publicKey) });
+  const update = new Uint8Array(32).fill(1);
+  const extend = ({ tpm }: DiskPorts): Promise<void> =>
+    tpm.use(signal, (connection) =>
+      extendPcr(connection, { pcr: 11, hash: 'sha256', digest: update }, signal),
+    );
+  const approveUpdate = async (ports: DiskPorts): Promise<number> => {
+    const { uuid, seals, generation, registers } = await readDiskSeal(ports, approvable(), signal);
+    if (seals === undefined) throw new Error('not sealed for approvals');
+    const before = registers.get(11) ?? new Uint8Array();
+    const extended = new Uint8Array(createHash('sha256').update(before).update(update).digest());
+    const software = [registers, new Map([...registers, [11, extended]])] as const;
+    const content = { uuid, seals, generation: generation + 1n, software } as const;
+    await approveSoftware(ports, approvable(), { approval: signApproval(content, key.privateKey), signal });
+    return seals.length;
+  };
+  /** Restarts the machine, whose PCRs then are zero. `updates`: how often its new software extends PCR 11. */
+  const started = async (updates: number): Promise<unknown> => {
+    kernel.reboot();
+    return withMachine(async (ports) => {
+      for (let count = 0; count < updates; count++) await extend(ports);
+      return codeOf(openStateDisk(ports, approvable(), signal, askShare));
+    });
+  };
+
+  test('approves registers for the node share alone', async () => {
+    await withMachine(async (ports) => {
+      await openStateDisk(ports, approvable(), signal);
+      await give(ports, approvable());
+      expect(await approveUpdate(ports)).toBe(1);
+    });
+    expect([await started(1), await started(0), await started(2)]).toEqual(['done', 'done', 'disk-locked']);
+  });
+
+  test('has approved registers that still count after the share was given away, and no longer after it was taken back', async () => {
+    await withMachine(async (ports) => {
+      await openStateDisk(ports, approvable(), signal);
+      expect(await approveUpdate(ports)).toBe(2);
+      await give(ports, approvable());
+    });
+    expect([await started(1), await started(0)]).toEqual(['done', 'done']);
+    await withMachine(async (ports) => {
+      await takeShareBack(ports, approvable(), { askShare, signal });
+      expect(await readDiskSeal(ports, approvable(), signal)).toMatchObject({ approved: [], opens: true });
+    });
+    expect([await started(1), await started(0)]).toEqual(['disk-locked', 'done']);
+  });
+
+  test('gets a disk of an earlier provisioning sealed for approvals, without a cluster share of the machine', async () => {
+    await withMachine(async (ports) => {
+      await openStateDisk(ports, settings(), signal);
+      await give(ports);
+    });
+    expect(await started(0)).toBe('done');
+    expect((await currentRecord()).clusterShare).toEqual(SOURCE);
+    await withMachine(async (ports) =>
+      expect((await readDiskSeal(ports, approvable(), signal)).seals).toHaveLength(1),
+    );
+    expect(await started(0)).toBe('done');
+  });
+});
+
+describe('a power cut at any step', () => {
+  test.each([
+    { name: 'after a reboot', reboots: true, step: 1 },
+    { name: 'after a restart of the agent alone', reboots: false, step: 3 },
+  ])(
+    'of giving the share away, or of taking it back, leaves a disk that opens at the next start, $name',
+    async ({ reboots, step }) => {
+      await withMachine(async (ports) => {
+        const takeBack = () => takeShareBack(ports, settings(), { askShare, signal });
+        const opens = async (): Promise<void> => {
+          kernel.reboot();
+          expect(await openStateDisk(ports, settings(), signal, askShare)).toBe('opened');
+        };
+        await openStateDisk(ports, settings(), signal);
+        const { uuid } = await currentRecord();
+        const cut = async (before: () => Promise<unknown>, work: () => Promise<unknown>): Promise<number> =>
+          kernel.cutEverywhere({
+            prepare: async () => {
+              kernel.restart();
+              await before();
+            },
+            work,
+            after: async () => {
+              // An agent that was killed finds the disk open, and repeats the work.
+              if (!reboots) await work();
+              await opens();
+            },
+            ...{ reboots, step },
+          });
+        const given = await cut(takeBack, () => give(ports));
+        const taken = await cut(() => give(ports), takeBack);
+        expect([given > 20, taken > 20, (await currentRecord()).uuid]).toEqual([true, true, uuid]);
+      });
+    },
+    600_000,
+  );
+
+  test('of opening with the share of a signer leaves a disk that opens at the next start', async () => {
+    await withMachine(async (ports) => {
+      await openStateDisk(ports, settings(), signal);
+      await give(ports);
+      const opened = await kernel.cutEverywhere({
+        prepare: () => Promise.resolve(kernel.reboot()),
+        work: () => openStateDisk(ports, settings(), signal, askShare),
+        after: async () => expect(await openStateDisk(ports, settings(), signal, askShare)).toBe('opened'),
+        reboots: true,
+      });
+      expect(opened).toBeGreaterThan(8);
+    });
+  }, 600_000);
+});
