@@ -16,7 +16,7 @@
  * `evidenceSocketRunnable` (internal/atls/evidencesocket).
  *
  * No caller chooses the bytes that are quoted. Evidence is bound to the attested TLS sessions of this process
- * and of the join service, to the statements of ticket requests (`forTicket`), to `verifyBinding` with the
+ * and of the join service, to the statements of requests for tickets and disk shares (`forTicket`, `forDiskShare`), to `verifyBinding` with the
  * names of this node, or to how its state disk is sealed (`forDiskSeal`).
  */
 export { createMachineEvidence, type MachineEvidence } from './machine-evidence.ts';

@@ -14,7 +14,7 @@ import {
 } from '../../internal/attestation/enrolment/index.ts';
 import { MachineKeyIssuer, proveKey, type KeyProof } from '../../internal/attestation/machinekey/index.ts';
 import { createIssuer } from '../../internal/attestation/policy/index.ts';
-import { ticketEvidenceBinding } from '../../internal/crypto/index.ts';
+import { diskShareEvidenceBinding, ticketEvidenceBinding } from '../../internal/crypto/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
 import type { Provisioning } from '../../internal/config/index.ts';
 import type { FilePort, KernelFilePort } from '../../internal/file/index.ts';
@@ -77,6 +77,8 @@ export interface MachineEvidence {
    * Issues evidence of each variant, bound to the statement of a ticket request (`encodeTicketStatement`).
    */
   forTicket(statement: Uint8Array, signal: AbortSignal): Promise<readonly TicketEvidence[]>;
+  /** Evidence of the TPM for the statement with which the machine asks for the share of its state disk (`encodeDiskShareStatement`). */
+  forDiskShare(statement: Uint8Array, signal: AbortSignal): Promise<TicketEvidence>;
   /**
    * Issues fresh evidence of the best variant for an operator. `clusterId` and `nodeId` are those of this
    * node, never values from the caller.
@@ -115,6 +117,10 @@ export function createMachineEvidence(options: MachineEvidenceOptions): MachineE
       }
       return shown;
     },
+    forDiskShare: async (statement, signal) => ({
+      variant: best.variant,
+      document: await best.issue(diskShareEvidenceBinding(statement), signal),
+    }),
     forVerify: (request, signal) => best.issue(bindingOfVerifyRequest(request), signal),
     forDiskSeal: (request, seal, signal) => best.issue(bindingOfDiskSeal(request, seal), signal),
   };

@@ -50,6 +50,10 @@ export const joinClientErrors = defineErrors({
     'No owner has signed the settings in the ticket, which name the programs that this machine would run. No part of the ticket was used.',
     'Run `cluster sign` as an owner and compare what it shows. If the settings were signed before, somebody has changed the records of the cluster or its join service: look at the audit log with `cluster audit ls`.',
   ),
+  'joinclient-share-invalid': retryable.peer.refused(
+    'The answer with the share of the state disk is not signed by the cluster CA, or not for the TPM of this machine. It was not used.',
+    'Look at `journalctl -u cluster-joinservice` on the control plane that the message names, and find out who changed its join service.',
+  ),
   'joinclient-session-closed': retryable.peer.unreachable(
     'The attested connection was closed.',
     'Nothing to do: the machine reconnects and attests again automatically.',

@@ -11,6 +11,7 @@
  * it is valid.
  */
 export { createJoinUpgrades } from './cluster-evidence.ts';
+export { createAskShare, type DiskShareOptions, type DiskSharePorts } from './disk-share.ts';
 export { fileEndpoints, knownEndpoints, metadataEndpoints, type EndpointSource } from './discovery.ts';
 export { JoinClient, type GrantedAdmission, type JoinRecord } from './join-client.ts';
 export { resolveWithSystem } from './name-lookup.ts';

@@ -16,7 +16,9 @@ import {
   type AdmissionEvent,
   type AdmissionRequestSchema,
   type Admitted,
+  type DiskShare,
   type HelloSchema,
+  type IssueDiskShareRequestSchema,
   type Ticket,
   type Waiting,
 } from '../../joinservice/joinproto/gen/join_pb.js';
@@ -151,6 +153,18 @@ export class JoinSession implements Disposable {
     return 'joinId' in of
       ? client.issueJoinTicket({ ...of, ...proved }, call)
       : client.issueRejoinTicket({ ...of, ...proved }, call);
+  }
+
+  /**
+   * Requests the share of the state disk. The clock of the machine may be wrong: the caller corrects its statement by the clock of the
+   * cluster.
+   */
+  requestDiskShare(
+    request: MessageInitShape<typeof IssueDiskShareRequestSchema>,
+    signal: AbortSignal,
+  ): Promise<DiskShare> {
+    this.#endAdmission();
+    return this.#parts.client.issueDiskShare(request, { signal, timeoutMs: TICKET_MS });
   }
 
   [Symbol.dispose](): void {

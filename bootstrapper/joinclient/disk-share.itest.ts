@@ -1,0 +1,207 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import {
+  answerChallenge,
+  decodeEnrolmentRequest,
+  encryptForTpm,
+  endorsementKeyIdOf,
+  readEnrolmentRequest,
+  verifyEndorsement,
+} from '../../internal/attestation/enrolment/index.ts';
+import { CertificateCache } from '../../internal/attestation/x509/index.ts';
+import { MachineKeyIssuer, proveKey } from '../../internal/attestation/machinekey/index.ts';
+import { SystemClock } from '../../internal/clock/index.ts';
+import { diskShareAnswer, encodeDiskShareStatement } from '../../internal/crypto/index.ts';
+import { CodedError, defineErrors, fault, retryable } from '../../internal/errors/index.ts';
+import { Secret } from '../../internal/secret/index.ts';
+import type { ShareSource } from '../../internal/statedisk/index.ts';
+import { createSwtpmFactory } from '../../internal/testing/index.ts';
+import { createMachineKeys, FakeCluster } from '../../internal/testing/cluster/fake-cluster.ts';
+import { findFreePort } from '../../internal/testing/network/free-port.ts';
+import type { Tpm } from '../../internal/tpm/index.ts';
+import type { IssueDiskShareRequest } from '../../joinservice/joinproto/gen/join_pb.js';
+import { createJoinUpgrades } from './cluster-evidence.ts';
+import { knownEndpoints } from './discovery.ts';
+import { createAskShare } from './disk-share.ts';
+
+const clock = new SystemClock();
+const { signal } = new AbortController();
+const UUID = '0f7a1c2e-5b8d-4c3a-9e6f-1a2b3c4d5e6f';
+const SHARE = new Uint8Array(32).fill(5);
+const codes = defineErrors({
+  'signer-share-not-member': fault.peer.refused('no', ''),
+  'join-busy': retryable.system.unreachable('later', ''),
+});
+
+let ending: AsyncDisposableStack;
+let tpm: Tpm;
+let other: Tpm;
+let cluster: FakeCluster;
+beforeAll(async () => {
+  ending = new AsyncDisposableStack();
+  const chip = async (): Promise<Tpm> => {
+    const factory = ending.use(await createSwtpmFactory());
+    return ending.use(ending.use(await factory.start()).open());
+  };
+  [tpm, other] = [await chip(), await chip()];
+}, 60_000);
+afterAll(() => ending.disposeAsync());
+beforeEach(async () => {
+  cluster = await FakeCluster.start(clock);
+  cluster.behaviour.diskShare = (request, session) => Promise.resolve(answered(request, session));
+});
+afterEach(() => cluster[Symbol.asyncDispose]());
+
+/** The answer of a signer, encrypted for the TPM in the request or for another one. */
+function answered(
+  request: IssueDiskShareRequest,
+  session: Uint8Array,
+  { share = SHARE, enrolled = decodeEnrolmentRequest(request.enrolment) } = {},
+) {
+  const { uuid, enrolment, timeMs } = request;
+  const said = { clusterId: cluster.clusterId, uuid, enrolment, session, timeMs: Number(timeMs) };
+  const id = endorsementKeyIdOf(enrolled.endorsementKey);
+  const endorsement = verifyEndorsement(enrolled, {
+    cache: new CertificateCache(),
+    nowMs: 0,
+    trust: { roots: new Set(), authorities: [], pinnedKeys: new Set([id]) },
+  });
+  const box = encryptForTpm(new Secret(share), endorsement, session);
+  const bytes = (text: string): Uint8Array => new Uint8Array(Buffer.from(text, 'base64'));
+  const envelope = {
+    challenge: bytes(box.challenge),
+    nonce: bytes(box.nonce),
+    ciphertext: bytes(box.ciphertext),
+  };
+  const answer = diskShareAnswer(encodeDiskShareStatement(said), envelope);
+  return { ...envelope, signature: cluster.signAsCa(answer) };
+}
+
+function source(over: Partial<ShareSource> = {}): ShareSource {
+  return {
+    clusterId: cluster.clusterId,
+    clusterCaPem: cluster.caPem,
+    caGeneration: 1,
+    controlPlanes: [{ nodeId: cluster.nodeId, host: '192.0.2.1' }],
+    ...over,
+  };
+}
+
+/** A machine that knows these endpoints beside those of its record, which do not answer. */
+function machine(endpoints: readonly string[] = [cluster.endpoint], nowMs = () => clock.nowMs()) {
+  const keys = createMachineKeys();
+  const privKey = new Secret(keys.privateKey);
+  const own = { tpm, attestationKeySecret: new Secret<Uint8Array>(new Uint8Array(32).fill(7)) };
+  const ask = createAskShare(
+    {
+      clock: Object.assign(new SystemClock(), { nowMs }),
+      evidence: {
+        proveKey: (label, session) => proveKey(label, session, privKey),
+        readEnrolment: () => readEnrolmentRequest(own, signal),
+        answerChallenge: (challenge, session) => answerChallenge(own, challenge, session, signal),
+        forDiskShare: (statement) => Promise.resolve({ variant: 'tpm', document: statement }),
+      },
+      upgrade: createJoinUpgrades({
+        issuers: [new MachineKeyIssuer({ privKey })],
+        attestation: undefined,
+        collateral: () => Promise.resolve({}),
+        clock,
+      }),
+    },
+    {
+      sources: [knownEndpoints('test', () => endpoints)],
+      ownerKeys: [cluster.ownerKey],
+      pinned: undefined,
+    },
+  );
+  return (from = source()) => ask({ uuid: UUID, source: from }, signal);
+}
+
+const unanswered = { controlPlanes: [{ nodeId: 'node-9', host: '127.0.0.9' }] };
+
+describe('createAskShare()', () => {
+  test('gets the share that a signer has encrypted for this TPM, also at a provisioned endpoint', async () => {
+    const share = await machine()(source(unanswered));
+    expect(share.reveal()).toEqual(SHARE);
+    expect(cluster.said).toEqual(['introduce', 'disk share']);
+  });
+
+  test('asks with the time of the cluster, so that a wrong clock of the machine does not matter', async () => {
+    const seen: number[] = [];
+    cluster.behaviour.diskShare = (request, session) => {
+      seen.push(Math.abs(Number(request.timeMs) - clock.nowMs()));
+      return Promise.resolve(answered(request, session));
+    };
+    await machine(undefined, () => clock.nowMs() - 3_600_000)(source(unanswered));
+    expect(seen.every((differenceMs) => differenceMs < 60_000)).toBe(true);
+  });
+
+  test('asks the next endpoint if one belongs to another cluster', async () => {
+    await using refusing = await FakeCluster.start(clock, { ownerKey: cluster.owner.privateKey });
+    const share = await machine([refusing.endpoint, cluster.endpoint])(source(unanswered));
+    expect(share.reveal()).toEqual(SHARE);
+  });
+
+  test.each([
+    {
+      name: 'a share that the cluster CA has not signed',
+      change: (answer: ReturnType<typeof answered>) => ({ ...answer, signature: new Uint8Array(64) }),
+    },
+    {
+      name: 'an answer that was altered after the signature',
+      change: (answer: ReturnType<typeof answered>) => ({ ...answer, nonce: new Uint8Array(12) }),
+    },
+    {
+      name: 'an answer that is too long',
+      change: (answer: ReturnType<typeof answered>) => ({ ...answer, ciphertext: new Uint8Array(5000) }),
+    },
+  ])('refuses $name', async ({ change }) => {
+    cluster.behaviour.diskShare = (request, session) => Promise.resolve(change(answered(request, session)));
+    await expect(machine()(source(unanswered))).rejects.toMatchObject({
+      code: 'disk-share-awaited',
+      details: { code: 'joinclient-unreachable' },
+      cause: { message: expect.stringContaining('reading the share of the state disk') as unknown },
+    });
+  });
+
+  test('refuses a share of another length, and one that is encrypted for another TPM', async () => {
+    cluster.behaviour.diskShare = (request, session) =>
+      Promise.resolve(answered(request, session, { share: new Uint8Array(31) }));
+    await expect(machine()(source(unanswered))).rejects.toMatchObject({ code: 'disk-share-awaited' });
+    const own = { tpm: other, attestationKeySecret: new Secret<Uint8Array>(new Uint8Array(32)) };
+    const enrolled = await readEnrolmentRequest(own, signal);
+    cluster.behaviour.diskShare = (request, session) =>
+      Promise.resolve(answered(request, session, { enrolled }));
+    await expect(machine()(source(unanswered))).rejects.toMatchObject({ code: 'disk-share-awaited' });
+  });
+
+  test('sends nothing to a cluster with another CA, another id or another owner', async () => {
+    await using stranger = await FakeCluster.start(clock);
+    for (const from of [
+      source({ ...unanswered, clusterCaPem: stranger.caPem }),
+      source({ ...unanswered, clusterId: stranger.clusterId }),
+    ])
+      await expect(machine()(from)).rejects.toMatchObject({ code: 'disk-share-awaited' });
+    await expect(machine([stranger.endpoint])(source(unanswered))).rejects.toMatchObject({
+      code: 'disk-share-awaited',
+    });
+    expect([...cluster.said, ...stranger.said]).not.toContain('disk share');
+  });
+
+  test('says that a signer refuses, with its code', async () => {
+    cluster.behaviour.diskShare = () =>
+      Promise.reject(new CodedError(codes, 'signer-share-not-member', 'giving'));
+    await expect(machine()(source(unanswered))).rejects.toMatchObject({
+      code: 'disk-share-refused',
+      details: { code: 'signer-share-not-member' },
+    });
+  });
+
+  test('says that nobody answers, also while a control plane is busy', async () => {
+    cluster.behaviour.diskShare = () => Promise.reject(new CodedError(codes, 'join-busy', 'giving'));
+    await expect(machine()(source(unanswered))).rejects.toMatchObject({ code: 'disk-share-awaited' });
+    const nobody = `127.0.0.1:${await findFreePort()}`;
+    await expect(machine([nobody])(source(unanswered))).rejects.toMatchObject({
+      code: 'disk-share-awaited',
+    });
+  });
+});

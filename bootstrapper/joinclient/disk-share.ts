@@ -1,0 +1,151 @@
+import { verify, X509Certificate } from 'node:crypto';
+import { decryptWithTpm, encodeEnrolmentRequest } from '../../internal/attestation/enrolment/index.ts';
+import type { PinnedCluster } from '../../internal/config/index.ts';
+import { diskShareAnswer, encodeDiskShareStatement } from '../../internal/crypto/index.ts';
+import { formatEndpoint, PORTS } from '../../internal/endpoint/index.ts';
+import { findCoded } from '../../internal/errors/index.ts';
+import { certificatesIn } from '../../internal/pki/index.ts';
+import { RemoteError } from '../../internal/rpc/index.ts';
+import type { Secret } from '../../internal/secret/index.ts';
+import { SHARE_BYTES, type ShareSource } from '../../internal/statedisk/index.ts';
+import type { DiskShare } from '../../joinservice/joinproto/gen/join_pb.js';
+import type { MachineEvidence } from '../attest/index.ts';
+import { DiskError, type AskShare, type ShareQuestion } from '../disk/index.ts';
+import { discover, type EndpointSource } from './discovery.ts';
+import { JoinClientError } from './errors.ts';
+import { JoinSession, type SessionPorts } from './join-session.ts';
+import { openFirst } from './open-first.ts';
+
+const MAX_PART_BYTES = 4096;
+
+/** Ports (injected dependencies) of a machine that asks for the share of its state disk. */
+export interface DiskSharePorts extends SessionPorts {
+  readonly evidence: SessionPorts['evidence'] & Pick<MachineEvidence, 'forDiskShare'>;
+}
+
+/** The clusters that this machine trusts, and endpoints beside those in the record of the disk. */
+export interface DiskShareOptions {
+  readonly sources: readonly EndpointSource[];
+  readonly ownerKeys: readonly [Uint8Array, ...Uint8Array[]];
+  readonly pinned: PinnedCluster | undefined;
+}
+
+/**
+ * Asks each known join service of the cluster once for the share of a state disk, with fresh evidence, until one gives it. The answer is
+ * signed by the cluster CA, so that no join service chooses the share.
+ * @throws DiskError `disk-share-refused` if a signer refuses, `disk-share-awaited` if none answers
+ */
+export function createAskShare(ports: DiskSharePorts, options: DiskShareOptions): AskShare {
+  return async (question, signal) => {
+    const { clock } = ports;
+    const { endpoints: provisioned } = await discover(options.sources, clock, signal);
+    const listed = question.source.controlPlanes.map(({ host }) => formatEndpoint(host, PORTS.join));
+    const endpoints = [...new Set([...listed, ...provisioned])];
+    const failures = new Map<string, unknown>();
+    const onFailure = (endpoint: string, error: unknown): void => void failures.set(endpoint, error);
+    const ask = (endpoint: string, attempt: AbortSignal) =>
+      askOver(endpoint, { ports, options, question, signal: attempt });
+    try {
+      using answer = await openFirst(endpoints, ask, { clock, onFailure, signal });
+      return answer.share;
+    } catch (cause) {
+      signal.throwIfAborted();
+      throw problemOf(failures, cause);
+    }
+  };
+}
+
+async function askOver(
+  endpoint: string,
+  by: {
+    readonly ports: DiskSharePorts;
+    readonly options: DiskShareOptions;
+    readonly question: ShareQuestion;
+    readonly signal: AbortSignal;
+  },
+): Promise<Disposable & { readonly share: Secret<Uint8Array> }> {
+  const { ports, options, question, signal } = by;
+  const { evidence, clock } = ports;
+  const { uuid, source } = question;
+  const trust = trustFrom(source, options, endpoint);
+  using open = await JoinSession.open(endpoint, ports, { trust, signal });
+  const { session, cluster } = open;
+  const request = await evidence.readEnrolment(signal);
+  if (request === undefined) throw new TypeError('only a machine with a TPM asks for the share of its disk');
+  const enrolment = encodeEnrolmentRequest(request);
+  const timeMs = Math.max(0, clock.nowMs() - cluster.clockOffsetMs);
+  const { clusterId } = cluster;
+  const statement = encodeDiskShareStatement({ clusterId, uuid, enrolment, session, timeMs });
+  const shown = await evidence.forDiskShare(statement, signal);
+  const asked = { uuid, enrolment, timeMs: BigInt(timeMs), evidence: [{ ...shown }] };
+  const given = await open.requestDiskShare(asked, signal);
+  verifyAnswer(given, statement, cluster.clusterCaPem);
+  const share = await decrypt(given, session, (challenge, of) =>
+    evidence.answerChallenge(challenge, of, signal),
+  );
+  return { share, [Symbol.dispose]: () => undefined };
+}
+
+/** As a member trusts: the node that the record names at this endpoint, and at others any control plane. */
+function trustFrom(source: ShareSource, { ownerKeys, pinned }: DiskShareOptions, endpoint: string) {
+  const { clusterId, clusterCaPem, caGeneration, controlPlanes } = source;
+  const here = controlPlanes.filter(({ host }) => formatEndpoint(host, PORTS.join) === endpoint);
+  return {
+    ...{ ownerKeys, pinned, boundTo: clusterId },
+    ca: { trustedPem: clusterCaPem, generation: caGeneration, floors: {} },
+    server: { nodeIds: here.map(({ nodeId }) => nodeId) },
+  };
+}
+
+/** @throws JoinClientError `joinclient-share-invalid` */
+function verifyAnswer(given: DiskShare, statement: Uint8Array, clusterCaPem: string): void {
+  const { challenge, nonce, ciphertext, signature } = given;
+  if ([challenge, nonce, ciphertext, signature].some(({ length }) => length > MAX_PART_BYTES))
+    throw invalid('too long');
+  const answer = diskShareAnswer(statement, { challenge, nonce, ciphertext });
+  const isSigned = certificatesIn(clusterCaPem).some((pem) => {
+    const key = { key: new X509Certificate(pem).publicKey, dsaEncoding: 'ieee-p1363' } as const;
+    return verify('sha256', answer, key, signature);
+  });
+  if (!isSigned) throw invalid('not signed by the cluster CA');
+}
+
+async function decrypt(
+  { challenge, nonce, ciphertext }: DiskShare,
+  session: Uint8Array,
+  answer: Parameters<typeof decryptWithTpm>[2],
+): Promise<Secret<Uint8Array>> {
+  const base64 = (bytes: Uint8Array): string => Buffer.from(bytes).toString('base64');
+  const box = { challenge: base64(challenge), nonce: base64(nonce), ciphertext: base64(ciphertext) };
+  const share = await decryptWithTpm(box, session, answer).catch((cause: unknown) => {
+    throw invalid('not for this TPM', cause);
+  });
+  if (share.reveal().length !== SHARE_BYTES) throw invalid(`${share.reveal().length} bytes`);
+  return share;
+}
+
+/** A refusal says more than an endpoint that does not answer. */
+function problemOf(failures: ReadonlyMap<string, unknown>, cause: unknown): DiskError {
+  for (const [endpoint, error] of failures)
+    if (error instanceof RemoteError && !isPassing(error))
+      return new DiskError('disk-share-refused', `asking ${endpoint} for the share of the state disk`, {
+        cause: error,
+        details: { code: error.code },
+      });
+  const what = 'asking the control planes for the share of the state disk';
+  return new DiskError('disk-share-awaited', what, {
+    cause,
+    details: { code: findCoded(cause)?.code ?? 'none' },
+  });
+}
+
+/** Refusals that pass by themselves: a full queue, a control plane that starts. */
+function isPassing({ exit }: RemoteError): boolean {
+  return exit === 'unreachable';
+}
+
+function invalid(why: string, cause?: unknown): JoinClientError {
+  return new JoinClientError('joinclient-share-invalid', `reading the share of the state disk: ${why}`, {
+    cause,
+  });
+}
