@@ -1,32 +1,22 @@
-import { parseRecipient } from '../../internal/backup/index.ts';
 import { childSignal } from '../../internal/cleanup/index.ts';
-import type { CodedError } from '../../internal/errors/index.ts';
-import { createConsoleChallenge, ownersNeeded } from '../../internal/statedisk/index.ts';
-import { createMachineEvidence, createTpm } from '../attest/index.ts';
+import { createTpm } from '../attest/index.ts';
 import {
   destroyStateDisk,
   isLockedDiskError,
+  isShareError,
   openStateDisk,
   provisionedDisk,
-  readLockedDisk,
   recoverStateDisk,
+  type DiskError,
   type DiskPorts,
   type DiskSettings,
 } from '../disk/index.ts';
-import {
-  challengeLines,
-  failureText,
-  findCodeSources,
-  openConsole,
-  printOnConsole,
-  serveLockedDisk,
-  type ConsoleEntry,
-} from '../machineservice/index.ts';
-import { loadMachineIdentity } from '../nodestate/index.ts';
 import type { ResetDisk } from '../reset/index.ts';
 import type { AgentOptions, AgentPorts } from './agent-ports.ts';
-import { LOCKED_PATHS, withLockedFiles } from './locked-files.ts';
-import { ownerKeysOf } from './open-machine.ts';
+import { openWithShare } from './await-disk-share.ts';
+import { createClosedDiskService, openClosedMachine } from './closed-disk.ts';
+import { askShareWhileClosed } from './create-ask-share.ts';
+import { withLockedFiles } from './locked-files.ts';
 
 /** Formatting writes the whole disk, which takes longer than systemd waits for the agent. */
 const EXTENSION_MS = 60_000;
@@ -34,7 +24,8 @@ const EXTENSION_MS = 60_000;
 /**
  * Opens the encrypted state disk that the provisioning names, if any, and mounts the directories of the node from it.
  * The agent does nothing else before: it never reads its files from, or writes them to, an unencrypted disk. If the TPM
- * does not release its shares of the disk's key, waits until an owner recovers the disk.
+ * does not release its shares of the disk's key, waits until an owner recovers the disk; if the cluster share is with the signers, asks
+ * them until one gives it, or an owner recovers the disk.
  * @returns whether keys of the disk were in the memory of this process
  * @throws DiskError, StateDiskError, LuksError, TpmError, ExecError
  */
@@ -45,82 +36,78 @@ export async function openProvisionedDisk(ports: AgentPorts, options: AgentOptio
     const open = (): Promise<string> =>
       whileExtending(ports, options, () => openStateDisk(diskPorts, settings, signal));
     const outcome = await open().catch(async (error: unknown) => {
-      if (!isLockedDiskError(error)) throw error;
-      const disk = { diskPorts, settings, reason: error };
-      await withLockedFiles(ports, () => untilRecovered(ports, options, disk));
+      const disk = { diskPorts, settings };
+      const until = isLockedDiskError(error) ? untilRecovered : untilShared;
+      if (!isLockedDiskError(error) && !isShareError(error)) throw error;
+      await withLockedFiles(ports, () => until(ports, options, { ...disk, error }));
       await open();
-      return 'recovered';
+      return until === untilRecovered ? 'recovered' : 'opened';
     });
     diskPorts.log.info('state disk ready', { device: settings.device, outcome });
     return outcome !== 'open';
   });
 }
 
-/** A state disk that the TPM does not release. */
-interface ClosedDisk {
+/** A disk that did not open at the first attempt. */
+interface UnopenedDisk {
   readonly diskPorts: DiskPorts;
   readonly settings: DiskSettings;
-  readonly reason: CodedError;
+  readonly error: DiskError;
 }
 
-/**
- * Serves the init port and the console until an owner has recovered the disk. The machine key is created for this time, because the
- * permanent key is on the locked disk.
- */
+/** Serves the init port and the console until an owner has recovered a disk whose shares the TPM does not release. */
 async function untilRecovered(
   ports: AgentPorts,
-  { provisioning, agentVersion, onReady, signal }: AgentOptions,
-  disk: ClosedDisk,
+  options: AgentOptions,
+  { diskPorts, settings, error }: UnopenedDisk,
 ): Promise<void> {
-  const { files, clock, machine, log } = ports;
-  const { diskPorts, settings, reason } = disk;
-  const { device } = settings;
-  const identity = await loadMachineIdentity(files, LOCKED_PATHS);
-  const evidence = createMachineEvidence({
-    ...{ ...ports, provisioning, tpm: diskPorts.tpm, machineKeyPem: identity.keyPem },
-    keySecretPath: LOCKED_PATHS.keySecret,
-    // The state of the node lock is on the locked disk and unknown, so the lock register (a PCR) keeps its value of the
-    // boot.
-    mirrorLock: () => Promise.resolve(),
-  });
-  const { code, message, fix } = reason;
-  const { fingerprint } = identity;
+  const { onReady, signal } = options;
+  const { code, message, fix } = error;
+  const machine = await openClosedMachine(ports, options, diskPorts);
   await onReady(`${code}: ${message}. Fix: ${fix}`);
-  const consolePorts = {
-    ...{ clock, log: diskPorts.log },
-    find: (alive: AbortSignal) => findConsoleEntry(ports, disk, alive),
-    print: (more: readonly string[], alive: AbortSignal) =>
-      printOnConsole(ports, failureText(reason, fingerprint, more), { log, signal: alive }),
-  };
-  await serveLockedDisk(
-    {
-      ...{ clock, machine, evidence, agentVersion, fingerprint, device, reason },
-      ownerKeys: ownerKeysOf(provisioning),
-      log: diskPorts.log,
-      openConsole: (alive) => openConsole(consolePorts, alive),
-      read: (alive) => readLockedDisk(diskPorts, settings, alive),
-      recover: (recoveryKey) => recoverStateDisk(diskPorts, settings, { recoveryKey, signal }),
-    },
+  const disk = { diskPorts, settings, reason: () => error };
+  const service = createClosedDiskService(ports, options, { disk, machine });
+  await service.serve(
+    (recoveryKey) => recoverStateDisk(diskPorts, settings, { recoveryKey, signal }),
     signal,
   );
 }
 
-/** The way in at the console; undefined if the record of the disk has no data for it. */
-async function findConsoleEntry(
+/** Asks the signers for the cluster share of a disk whose node share the TPM has released, while owners can recover the disk. */
+async function untilShared(
   ports: AgentPorts,
-  { diskPorts, settings, reason }: ClosedDisk,
-  signal: AbortSignal,
-): Promise<ConsoleEntry | undefined> {
-  const locked = await readLockedDisk(diskPorts, settings, signal);
-  const { uuid, consoleRecovery: recovery } = locked;
-  if (recovery === undefined) return undefined;
-  const recipients = settings.recipients.map(parseRecipient);
-  const challenge = createConsoleChallenge({ uuid, recovery, recipients });
-  const sources = await findCodeSources(ports, LOCKED_PATHS.code, signal);
-  const pipe = sources.areConsoles ? undefined : LOCKED_PATHS.code;
-  const owners = ownersNeeded(locked.recovery);
-  const lines = challengeLines(reason, { challenge: challenge.text, pipe, owners });
-  return { commands: ports.commands, sources, challenge, lines };
+  options: AgentOptions,
+  { diskPorts, settings, error: first }: UnopenedDisk,
+): Promise<void> {
+  const { onReady, onStatus, signal } = options;
+  const machine = await openClosedMachine(ports, options, diskPorts);
+  const askShare = askShareWhileClosed(ports, options, machine);
+  let reason = first;
+  let isReady = false;
+  const disk = { diskPorts, settings, reason: () => reason };
+  const service = createClosedDiskService(ports, options, { disk, machine });
+  await openWithShare(
+    {
+      ...{ ...ports, log: diskPorts.log },
+      attempt: (attempt) => {
+        const open = (): Promise<string> => openStateDisk(diskPorts, settings, attempt, askShare);
+        return isReady ? open() : whileExtending(ports, options, open);
+      },
+      serve: (preempt, alive) =>
+        service.serve(
+          (recoveryKey) => preempt(() => recoverStateDisk(diskPorts, settings, { recoveryKey, signal })),
+          alive,
+        ),
+      show: async (text, error) => {
+        reason = error;
+        // systemd waits for the start of the agent; the machine may wait for days.
+        await (isReady ? onStatus : onReady)(text);
+        isReady = true;
+        await service.show();
+      },
+    },
+    signal,
+  );
 }
 
 /** The state disk, with the function with which a reset destroys it; undefined on a machine without a state disk. */

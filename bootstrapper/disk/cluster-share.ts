@@ -13,7 +13,6 @@ import { diskCounter } from './disk-counter.ts';
 import { randomSecret, sealShares, unsealShare } from './disk-seals.ts';
 import { OPENS, type DiskPorts, type DiskSettings } from './disk-settings.ts';
 import { checkHeader, commit, openDisk, requireReady, type OpenDisk, type Ready } from './disk-state.ts';
-import { DiskError } from './errors.ts';
 
 /** A slot of the LUKS header that exists only while the first one is replaced, in memory. */
 const BESIDE = 2;

@@ -61,13 +61,20 @@ export function isLockedDiskError(error: unknown): error is DiskError {
   return error instanceof DiskError && error.code === 'disk-locked';
 }
 
-/** Errors that may pass by themselves: a missing disk, or a control plane, may still appear. */
-const PASSING: ReadonlySet<string> = new Set<DiskErrorCode>([
-  'disk-device-missing',
+/** Errors of a cluster share that the signers have not given; all may pass. */
+const SHARE_ERRORS: ReadonlySet<string> = new Set<DiskErrorCode>([
   'disk-share-awaited',
   'disk-share-refused',
   'disk-share-wrong',
 ]);
+
+/** Whether the disk opens as soon as a signer gives its share. */
+export function isShareError(error: unknown): error is DiskError {
+  return error instanceof DiskError && SHARE_ERRORS.has(error.code);
+}
+
+/** Errors that may pass by themselves: a missing disk, or a control plane, may still appear. */
+const PASSING: ReadonlySet<string> = new Set<string>(['disk-device-missing', ...SHARE_ERRORS]);
 
 /** Whether the disk stays closed until somebody has changed something: another try would give the same error. */
 export function isStayingDiskError(error: unknown): boolean {

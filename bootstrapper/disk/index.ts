@@ -20,6 +20,6 @@ export {
 export type { DiskPorts, DiskSettings } from './disk-settings.ts';
 
 export { destroyStateDisk } from './destroy-disk.ts';
-export { DiskError, isLockedDiskError, isStayingDiskError } from './errors.ts';
+export { DiskError, isLockedDiskError, isShareError, isStayingDiskError } from './errors.ts';
 export { openStateDisk, readLockedDisk, recoverStateDisk, type LockedDisk } from './open-disk.ts';
 export { provisionedDisk } from './provisioned-disk.ts';

@@ -3,7 +3,7 @@ import { LockedDisk as LockedDiskApi, type DescribeResponseSchema } from '../../
 import { decryptWithTpm } from '../../internal/attestation/enrolment/index.ts';
 import { PORTS } from '../../internal/endpoint/index.ts';
 import { childSignal } from '../../internal/cleanup/index.ts';
-import { findCoded, type CodedError } from '../../internal/errors/index.ts';
+import { describeError, findCoded, type CodedError } from '../../internal/errors/index.ts';
 import { EventValue, when, type Readable } from '../../internal/event/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
 import { implement, type Handlers } from '../../internal/rpc/index.ts';
@@ -44,7 +44,7 @@ export interface LockedDiskPorts extends MachineDescriptionPorts {
   readonly ownerKeys: OwnerServerOptions['ownerKeys'];
   readonly log: Logger;
   readonly device: string;
-  /** Why the disk does not open. */
+  /** Why the disk does not open now. */
   readonly reason: CodedError;
   /** Reads the data with which an owner recovers the disk. */
   read(signal: AbortSignal): Promise<LockedDisk>;
@@ -158,12 +158,12 @@ function lockedDiskHandlers(
   ports: LockedDiskPorts,
   { shares, recover }: { readonly shares: GivenShares; readonly recover: Recover },
 ): Handlers<typeof LockedDiskApi, OwnerPeer> {
-  const { device, reason, evidence } = ports;
+  const { device, evidence } = ports;
   return {
     describe: async (_request, { signal }) => {
       const locked = await ports.read(signal);
       return {
-        ...{ device, uuid: locked.uuid, code: reason.code, message: reason.message },
+        ...{ device, uuid: locked.uuid, code: ports.reason.code, message: describeError(ports.reason) },
         ...recoveryOf(locked.recovery),
         given: shares.countFor(locked),
         registers: locked.registers.map((register) => ({ ...register })),

@@ -1,0 +1,133 @@
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { untilAborted } from '../../internal/cleanup/index.ts';
+import { createMemoryLogger, FakeClock } from '../../internal/testing/index.ts';
+import { DiskError } from '../disk/index.ts';
+import { openWithShare, type ShareWaitPorts } from './await-disk-share.ts';
+
+const awaited = new DiskError('disk-share-awaited', 'asking the control planes');
+const refused = new DiskError('disk-share-refused', 'asking 192.0.2.1:9090', {
+  cause: new Error('signer-share-not-member'),
+});
+
+let stop: AbortController;
+beforeEach(() => {
+  stop = new AbortController();
+});
+afterEach(() => stop.abort(new Error('the test is over')));
+
+/** A machine whose questions have these answers, the last one again and again. */
+function machine(...answers: readonly (DiskError | Error | 'opens' | 'hangs')[]) {
+  const clock = new FakeClock();
+  const { log, records } = createMemoryLogger();
+  const shown: string[] = [];
+  const events: string[] = [];
+  const serving = Promise.withResolvers<void>();
+  let preempt: Parameters<ShareWaitPorts['serve']>[0] | undefined;
+  let asked = 0;
+  const ports: ShareWaitPorts = {
+    ...{ clock, log, random: () => 0.5 },
+    attempt: async (signal) => {
+      const answer = answers[Math.min(asked++, answers.length - 1)];
+      events.push('ask');
+      if (answer === 'hangs') await untilAborted(signal).finally(() => events.push('aborted'));
+      if (answer instanceof Error) throw answer;
+      return 'opened';
+    },
+    serve: async (given, signal) => {
+      events.push('serve');
+      preempt = given;
+      await Promise.race([serving.promise, untilAborted(signal)]).finally(() => events.push('closed'));
+    },
+    show: async (text) => void shown.push(await Promise.resolve(text)),
+  };
+  const outcome = openWithShare(ports, stop.signal).then(
+    () => 'open',
+    (error: unknown) => error,
+  );
+  return {
+    ...{ clock, shown, events, outcome, serving, records },
+    recover: (work: () => Promise<unknown>) => {
+      if (preempt === undefined) throw new TypeError('nobody can recover the disk yet');
+      return preempt(work);
+    },
+  };
+}
+
+describe('openWithShare()', () => {
+  test('serves and shows nothing if a signer answers at once', async () => {
+    const { outcome, events, shown } = machine('opens');
+    expect(await outcome).toBe('open');
+    expect([events, shown]).toEqual([['ask'], []]);
+  });
+
+  test('asks again with growing pauses of at most 90 s, and says what it waits for, since when and why', async () => {
+    const { clock, events, shown, records } = machine(awaited);
+    await clock.advance(60_000);
+    const first = events.filter((each) => each === 'ask').length;
+    await clock.advance(3_600_000);
+    const asked = events.filter((each) => each === 'ask').length - first;
+    expect([first > 5, asked >= 3_600 / 60 - 2, asked <= 3_600 / 30]).toEqual([true, true, true]);
+    expect(shown).toEqual([
+      `waits for the cluster share of the state disk since 2026-01-01T00:00:00.000Z; last error: disk-share-awaited: asking the control planes. Fix: ${awaited.fix}`,
+    ]);
+    expect(records.at(-1)).toMatchObject({
+      level: 'warn',
+      message: 'no cluster share for the state disk, asking again',
+    });
+  });
+
+  test('shows the refusal of a signer, and goes on asking slowly', async () => {
+    const { clock, events, shown, outcome } = machine(awaited, refused, refused, 'opens');
+    await clock.advance(10_000);
+    expect(shown.at(-1)).toContain('disk-share-refused: asking 192.0.2.1:9090: signer-share-not-member');
+    await clock.advance(280_000);
+    expect(events.filter((each) => each === 'ask')).toHaveLength(2);
+    await clock.advance(700_000);
+    expect(await outcome).toBe('open');
+    expect([shown.length, events.at(-1)]).toEqual([2, 'closed']);
+  });
+
+  test('ends when an owner has recovered the disk', async () => {
+    const { outcome, serving, recover, clock } = machine(awaited);
+    await clock.advance(10);
+    await recover(() => Promise.resolve());
+    serving.resolve();
+    expect(await outcome).toBe('open');
+    expect(clock.sleeping).toBe(0);
+  });
+
+  test('does not ask while an owner recovers the disk, and asks again if the recovery fails', async () => {
+    const { outcome, recover, clock, events } = machine(awaited, 'hangs', 'opens');
+    await clock.advance(2_000);
+    expect(events).toEqual(['ask', 'serve', 'ask']);
+    const wrong = recover(async () => {
+      events.push('recover');
+      await clock.sleep(5_000, stop.signal);
+      throw new Error('wrong key');
+    });
+    const failed = expect(wrong).rejects.toThrow('wrong key');
+    await clock.advance(4_000);
+    expect(events).toEqual(['ask', 'serve', 'ask', 'aborted', 'recover']);
+    await clock.advance(2_000);
+    await failed;
+    expect(await outcome).toBe('open');
+    expect(events.slice(5)).toEqual(['ask', 'closed']);
+  });
+
+  test('ends with any other error of the disk, at the first question and later', async () => {
+    const other = new DiskError('disk-locked', 'unsealing');
+    expect(await machine(other).outcome).toBe(other);
+    const later = machine(awaited, other);
+    await later.clock.advance(10_000);
+    expect(await later.outcome).toBe(other);
+    expect(later.events.at(-1)).toBe('closed');
+  });
+
+  test('ends when the agent stops', async () => {
+    const { outcome, clock } = machine(awaited);
+    await clock.advance(10);
+    stop.abort(new Error('stopped'));
+    expect(await outcome).toMatchObject({ message: 'stopped' });
+    expect(clock.sleeping).toBe(0);
+  });
+});

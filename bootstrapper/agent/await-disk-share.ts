@@ -1,0 +1,120 @@
+import { childSignal } from '../../internal/cleanup/index.ts';
+import { Backoff, type Clock } from '../../internal/clock/index.ts';
+import { describeError } from '../../internal/errors/index.ts';
+import type { Logger } from '../../internal/logging/index.ts';
+import { isShareError, type DiskError } from '../disk/index.ts';
+
+const PAUSES = { firstMs: 1_000, factor: 1.6, longestMs: 60_000 };
+/** The pause after the refusal of a signer, which does not pass by itself, but an operator may end. */
+const REFUSED_MS = 300_000;
+
+/** Runs the recovery of an owner; no question to a signer runs meanwhile. */
+type Preempt = <T>(recover: () => Promise<T>) => Promise<T>;
+
+/** Ports (injected dependencies) of a machine whose cluster share is with the signers. */
+export interface ShareWaitPorts {
+  readonly clock: Clock;
+  readonly random: () => number;
+  readonly log: Logger;
+  /** Asks the signers once, and opens the disk. Aborted when an owner recovers the disk; repeatable. */
+  attempt(signal: AbortSignal): Promise<unknown>;
+  /** Lets an owner recover the disk, over the network and at the console, until one has. */
+  serve(preempt: Preempt, signal: AbortSignal): Promise<void>;
+  /** Shows what the machine waits for. Called when that changes. */
+  show(text: string, error: DiskError): Promise<void>;
+}
+
+/**
+ * Opens a disk whose cluster share is with the signers. Asks once; then again and again, with growing pauses, while an owner can recover
+ * the disk. Resolves when the disk is open, whoever has opened it.
+ * @throws what `attempt` throws beside the errors of a missing share
+ */
+export async function openWithShare(ports: ShareWaitPorts, signal: AbortSignal): Promise<void> {
+  const sinceMs = ports.clock.nowMs();
+  const first = await ports.attempt(signal).then(() => undefined, shareErrorOf);
+  if (first === undefined) return;
+  using until = childSignal(signal);
+  const turns = new Turns();
+  const asking = askAgain(ports, { turns, sinceMs, first }, until.signal);
+  const serving = ports.serve((recover) => turns.preempt(recover), until.signal);
+  try {
+    await Promise.race([asking, serving]);
+  } finally {
+    until.abort(new Error('the state disk is open'));
+    await Promise.allSettled([asking, serving]);
+  }
+}
+
+async function askAgain(
+  { clock, random, log, attempt, show }: ShareWaitPorts,
+  { turns, sinceMs, first }: { readonly turns: Turns; readonly sinceMs: number; readonly first: DiskError },
+  signal: AbortSignal,
+): Promise<void> {
+  const backoff = new Backoff({ ...PAUSES, random });
+  let shown = '';
+  for (let error: DiskError | undefined = first; error !== undefined;) {
+    const text = waitText(sinceMs, error);
+    if (text !== shown) await show(text, error);
+    shown = text;
+    const pauseMs = backoff.nextMs(error.code === 'disk-share-refused' ? REFUSED_MS : 0);
+    log.warn('no cluster share for the state disk, asking again', { error, pauseMs });
+    await clock.sleep(pauseMs, signal);
+    error = await turns.round(attempt, signal);
+  }
+}
+
+/** One line: what the machine waits for, since when, and the last error. */
+function waitText(sinceMs: number, error: DiskError): string {
+  const since = new Date(sinceMs).toISOString();
+  return `waits for the cluster share of the state disk since ${since}; last error: ${error.code}: ${describeError(error)}. Fix: ${error.fix}`;
+}
+
+function shareErrorOf(error: unknown): DiskError {
+  if (isShareError(error)) return error;
+  throw error as Error;
+}
+
+/** Lets one of two things happen at a time: a question to a signer, which a recovery ends, or a recovery. */
+class Turns {
+  #round: { readonly abort: () => void; readonly ended: Promise<unknown> } | undefined;
+  #recovery: Promise<unknown> = Promise.resolve();
+
+  /** Resolves with the error of a missing share; undefined if the disk is open. After a recovery the question is repeated. */
+  async round(
+    attempt: (signal: AbortSignal) => Promise<unknown>,
+    signal: AbortSignal,
+  ): Promise<DiskError | undefined> {
+    for (;;) {
+      await this.#untilRecovered();
+      signal.throwIfAborted();
+      using round = childSignal(signal);
+      const running = attempt(round.signal).then(() => undefined, shareErrorOf);
+      this.#round = { abort: () => round.abort(), ended: running.catch(() => undefined) };
+      try {
+        return await running;
+      } catch (error) {
+        signal.throwIfAborted();
+        if (!round.signal.aborted) throw error;
+      } finally {
+        this.#round = undefined;
+      }
+    }
+  }
+
+  preempt: Preempt = (recover) => {
+    const running = this.#recovery.then(async () => {
+      this.#round?.abort();
+      await this.#round?.ended;
+      return recover();
+    });
+    this.#recovery = running.catch(() => undefined);
+    return running;
+  };
+
+  async #untilRecovered(): Promise<void> {
+    for (let last: Promise<unknown> | undefined; last !== this.#recovery;) {
+      last = this.#recovery;
+      await last;
+    }
+  }
+}
