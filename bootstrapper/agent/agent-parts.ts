@@ -11,7 +11,7 @@ import type { JoinClient } from '../joinclient/index.ts';
 import type { Membership } from '../membership/index.ts';
 import type { RecoveryService } from '../recovery/index.ts';
 import type { ResetOrders } from '../reset/index.ts';
-import type { NodeMembership, RoleValues, RoleValueStore } from '../roleserve/index.ts';
+import type { DiskShare, NodeMembership, RoleValues, RoleValueStore } from '../roleserve/index.ts';
 import type { RollbackGuard } from '../rollback/index.ts';
 import type { AgentOptions, AgentPorts } from './agent-ports.ts';
 import type { OpenMachine } from './open-machine.ts';
@@ -55,6 +55,8 @@ export interface Agent
   readonly isCreatingCluster: () => boolean;
   /** Whether the cluster that this node is creating is restored from a backup. */
   readonly isRestoringCluster: () => boolean;
+  /** The cluster share of the state disk; undefined without one. */
+  readonly diskShare: DiskShare | undefined;
   /** Starts and stops etcd, curator and join service on this machine. */
   readonly driver: MachineControlPlaneDriver;
   /** Compares the content of all etcd members while this machine runs the leader. */

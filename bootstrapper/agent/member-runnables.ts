@@ -7,6 +7,7 @@ import type { NodeNetwork } from '../../internal/preflight/index.ts';
 import type { Runnable } from '../../internal/supervisor/index.ts';
 import { configurationWorker } from '../configuration/index.ts';
 import { evidenceSocketRunnable } from '../attest/index.ts';
+import { readKnownClusterCa } from '../credentials/index.ts';
 import { collateralWorker } from '../collateral/index.ts';
 import {
   API_SERVICE_NAME,
@@ -44,7 +45,7 @@ import {
 } from '../renewal/index.ts';
 import { removedMachinesWorker, unmergedProblems } from '../removedmachines/index.ts';
 import { proxyWorker, readRegistryCredentials, registriesWorker } from '../registries/index.ts';
-import { directoryWorker, memberWorker, roleFetchWorker } from '../roleserve/index.ts';
+import { directoryWorker, diskShareWorker, memberWorker, roleFetchWorker } from '../roleserve/index.ts';
 import type { Agent } from './agent-parts.ts';
 
 /**
@@ -91,6 +92,11 @@ export function memberRunnables(agent: Agent): Readonly<Record<string, Runnable>
           apiEndpointOf(currentValue(agent.reads.clusterSettings) ?? {}),
           signal,
         ),
+    }),
+    'disk-share': diskShareWorker({
+      ...agent,
+      holdsKeys: () => agent.keys.holdsKeys(),
+      readCaGeneration: async () => (await readKnownClusterCa(agent)).generation,
     }),
     proxy: proxyWorker(agent),
     evidence: evidenceSocketRunnable(agent),

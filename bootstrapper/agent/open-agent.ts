@@ -22,6 +22,7 @@ import type { Agent, AgentControl, ConnectedParts, OpenedParts } from './agent-p
 import type { AgentOptions, AgentPorts } from './agent-ports.ts';
 import { createControlPlaneDriver } from './create-control-plane-driver.ts';
 import { createCuratorClient } from './create-curator-client.ts';
+import { createDiskShare } from './create-disk-share.ts';
 import { createJoinClient } from './create-join-client.ts';
 import { openMachine } from './open-machine.ts';
 import { openStorage } from './open-storage.ts';
@@ -37,7 +38,17 @@ export async function openAgent(ports: AgentPorts, options: AgentOptions & Agent
   await rollback.check();
   const valueStore = new RoleValueStore();
   const membership = new NodeMembership(valueStore);
-  const opened = { ...ports, ...options, ...machine, ...storage, rollback, valueStore, membership };
+  const diskShare = createDiskShare({ ...ports, ...options, ...machine, ...storage });
+  const opened = {
+    ...ports,
+    ...options,
+    ...machine,
+    ...storage,
+    rollback,
+    valueStore,
+    membership,
+    diskShare,
+  };
   const { checks, currentAddress, lock, state, streams, signal, blobs: store } = opened;
   const job = new InitJob(
     {

@@ -11,7 +11,7 @@ import { createSwtpmFactory, type Swtpm, type SwtpmFactory } from '../../interna
 import type { Tpm } from '../../internal/tpm/index.ts';
 import { DiskSealReportSchema, DiskSealSchema } from '../../joinservice/curatorproto/gen/streams_pb.js';
 import { FakeKernel } from '../disk/fake-kernel.ts';
-import { openStateDisk, provisionedDisk } from '../disk/index.ts';
+import { DiskQueue, openStateDisk, provisionedDisk } from '../disk/index.ts';
 import { stateDiskTasks } from './state-disk-tasks.ts';
 
 const { signal } = new AbortController();
@@ -51,7 +51,10 @@ function machine(stateDisk: unknown) {
     },
   };
   const log = createLogger({ path: 'agent', nowMs: () => 0, sink: () => undefined });
-  const parts = { ...real, tpm, log, evidence, provisioning: { stateDisk }, signal };
+  const parts = {
+    ...{ ...real, tpm, log, evidence, provisioning: { stateDisk }, signal },
+    diskShare: { queue: new DiskQueue() },
+  };
   return { tasks: stateDiskTasks(parts as never, member), bound, log };
 }
 

@@ -15,7 +15,7 @@ import type { Agent } from './agent-parts.ts';
 
 type Parts = Pick<
   Agent,
-  'commands' | 'files' | 'streams' | 'tpm' | 'log' | 'evidence' | 'provisioning' | 'signal'
+  'commands' | 'files' | 'streams' | 'tpm' | 'log' | 'evidence' | 'provisioning' | 'diskShare' | 'signal'
 >;
 
 /**
@@ -26,8 +26,7 @@ export function stateDiskTasks(
   parts: Parts,
   { clusterId, nodeId }: Pick<Membership, 'clusterId' | 'nodeId'>,
 ): TaskPorts['disk'] {
-  const { evidence, signal } = parts;
-  let last: Promise<void> = Promise.resolve();
+  const { evidence, diskShare, signal } = parts;
   return {
     describe: async (nonce, alive) => {
       const { ports, settings } = stateDiskOf(parts);
@@ -38,9 +37,8 @@ export function stateDiskTasks(
     },
     approve: async (approval) => {
       const { ports, settings } = stateDiskOf(parts);
-      const running = last.then(() => approveSoftware(ports, settings, { approval, signal }));
-      last = running.catch(() => undefined);
-      await running;
+      const approve = (): Promise<void> => approveSoftware(ports, settings, { approval, signal });
+      await (diskShare === undefined ? approve() : diskShare.queue.run(approve));
     },
   };
 }

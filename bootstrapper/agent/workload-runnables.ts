@@ -18,6 +18,7 @@ import {
   componentsWorker,
   exporterWorker,
   controlPlaneWorker,
+  keepOwnShare,
   kubernetesWorker,
   relayWorker,
   signerWorker,
@@ -65,6 +66,7 @@ export function workloadRunnables(agent: Agent): Readonly<Record<string, Runnabl
       ...agent,
       writes: valueStore.claim('localControlPlane'),
       onClusterCreated: (state) => agent.membership.created(state),
+      keepOwnShare: (signal) => keepOwnShare(agent.diskShare, signal),
     }),
     kubernetes: kubernetesWorker({
       ...{ ...kubernetes, ports: kubernetes },

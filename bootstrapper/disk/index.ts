@@ -19,6 +19,7 @@ export {
 } from './cluster-share.ts';
 export type { DiskPorts, DiskSettings } from './disk-settings.ts';
 
+export { DiskQueue } from './disk-queue.ts';
 export { destroyStateDisk } from './destroy-disk.ts';
 export { DiskError, isLockedDiskError, isShareError, isStayingDiskError } from './errors.ts';
 export { openStateDisk, readLockedDisk, recoverStateDisk, type LockedDisk } from './open-disk.ts';

@@ -99,6 +99,7 @@ function createControlPlane() {
   const values = createFakeRoleValues();
   const phases = new NotedPhases();
   const driver = new FakeDriver();
+  const disk: { failures: number } = { failures: 0 };
   const worker = controlPlaneWorker({
     reads: values,
     writes: values,
@@ -109,8 +110,9 @@ function createControlPlane() {
     },
     phases,
     driver,
+    keepOwnShare: () => (disk.failures-- > 0 ? Promise.reject(new Error('no signer')) : Promise.resolve()),
   });
-  return { values, phases, driver, worker };
+  return { values, phases, driver, disk, worker };
 }
 
 describe('the controlplane worker', () => {
@@ -186,6 +188,19 @@ describe('the controlplane worker', () => {
     driver.mayStop = true;
     await tree.clock.advance(5_000);
     expect([driver.stops, currentValue(values.localControlPlane)]).toEqual([1, undefined]);
+  });
+
+  test('starts nothing before the machine keeps the cluster share of its state disk', async () => {
+    const { values, driver, disk, worker } = createControlPlane();
+    disk.failures = 1;
+    await using tree = superviseForTest(worker);
+    values.clusterMembership.set(membership);
+    values.localRoles.set(all);
+    values.localComponents.set(components);
+    await settle();
+    expect(driver.starts).toEqual([]);
+    await tree.clock.advance(5_000);
+    expect(driver.starts).toEqual(['serve']);
   });
 
   test('retries after a failure with the same bootstrap data', async () => {

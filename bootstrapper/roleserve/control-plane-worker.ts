@@ -26,6 +26,8 @@ export interface ControlPlaneWorkerOptions {
   readonly onClusterCreated: (state: MemberState) => void;
   readonly phases: PhaseReporter;
   readonly driver: ControlPlaneDriver;
+  /** Seals the cluster share of the state disk to the TPM, so that a cold start of the control planes waits for nobody. */
+  readonly keepOwnShare: (signal: AbortSignal) => Promise<void>;
 }
 
 /**
@@ -60,12 +62,13 @@ export function controlPlaneWorker(options: ControlPlaneWorkerOptions): Runnable
 }
 
 async function serve(
-  { driver, phases, writes, onClusterCreated }: ControlPlaneWorkerOptions,
+  { driver, phases, writes, onClusterCreated, keepOwnShare }: ControlPlaneWorkerOptions,
   scope: Scope,
   start: ControlPlaneStart,
 ): Promise<void> {
   const { signal } = scope;
   writes.localControlPlane.set(undefined);
+  await keepOwnShare(signal);
   await phases.run('consensus', (progress) =>
     driver.startConsensus(start, (text, lastError) => progress.report(text, { lastError }), signal),
   );

@@ -1,0 +1,33 @@
+import {
+  DiskQueue,
+  giveShareToSigner,
+  provisionedDisk,
+  readShareKeeper,
+  takeShareBack,
+  type DiskPorts,
+} from '../disk/index.ts';
+import type { DiskShare } from '../roleserve/index.ts';
+import type { AgentOptions, AgentPorts } from './agent-ports.ts';
+import { askShareWith } from './create-ask-share.ts';
+import type { OpenMachine } from './open-machine.ts';
+import type { OpenStorage } from './open-storage.ts';
+
+/** The cluster share of the state disk in the provisioning, which a running agent moves; undefined without a state disk. */
+export function createDiskShare(
+  parts: AgentPorts &
+    Pick<AgentOptions, 'provisioning'> &
+    Pick<OpenMachine, 'tpm' | 'evidence'> &
+    Pick<OpenStorage, 'collateral'>,
+): DiskShare | undefined {
+  const { provisioning, tpm, log } = parts;
+  if (provisioning.stateDisk === undefined || tpm === undefined) return undefined;
+  const ports: DiskPorts = { ...parts, tpm, log: log.child('disk') };
+  const settings = provisionedDisk(provisioning.stateDisk);
+  const askShare = askShareWith(parts, parts, parts);
+  return {
+    queue: new DiskQueue(),
+    readKeeper: (signal) => readShareKeeper(ports, settings, signal),
+    give: (source, signal) => giveShareToSigner(ports, settings, { source, askShare, signal }),
+    takeBack: (signal) => takeShareBack(ports, settings, { askShare, signal }),
+  };
+}

@@ -1,0 +1,200 @@
+import { describe, expect, test } from '@jest/globals';
+import type { ShareSource } from '../../internal/statedisk/index.ts';
+import { FakeClock, settle, superviseForTest } from '../../internal/testing/index.ts';
+import { DiskError, DiskQueue, type ShareKeeper } from '../disk/index.ts';
+import { diskShareWorker, keepOwnShare, planDiskShare, type DiskShare } from './disk-share-worker.ts';
+import { all, membership, workerOnly } from './fake-node.ts';
+import { createFakeRoleValues } from './fake-role-values.ts';
+
+const awaited = new DiskError('disk-share-awaited', 'asking', {
+  cause: new Error('rpc-not-served'),
+});
+const directory = [{ nodeId: 'node-1', host: '198.18.0.11', curator: true, apiServer: true }] as const;
+const source: ShareSource = {
+  clusterId: membership.clusterId,
+  clusterCaPem: membership.clusterCaPem,
+  caGeneration: 1,
+  controlPlanes: [{ nodeId: 'node-1', host: '198.18.0.11' }],
+};
+const { signal } = new AbortController();
+
+/** A disk whose share is with its machine at first. `failures`: how often no signer takes the share. */
+class FakeShare implements DiskShare {
+  readonly queue = new DiskQueue();
+  readonly moves: string[] = [];
+  keeper: ShareKeeper = { kind: 'machine' };
+  failure: Error | undefined;
+  /** Resolves before the signer answers. */
+  answer: Promise<void> = Promise.resolve();
+
+  readKeeper(): Promise<ShareKeeper> {
+    return Promise.resolve(this.keeper);
+  }
+
+  async give(to: ShareSource): Promise<void> {
+    await this.answer;
+    if (this.failure !== undefined) throw this.failure;
+    this.moves.push(this.keeper.kind === 'machine' ? 'given' : 'updated');
+    this.keeper = { kind: 'signer', source: to };
+  }
+
+  takeBack(): Promise<void> {
+    if (this.failure !== undefined) return Promise.reject(this.failure);
+    this.moves.push('taken');
+    this.keeper = { kind: 'machine' };
+    return Promise.resolve();
+  }
+}
+
+function createWorker() {
+  const values = createFakeRoleValues();
+  const share = new FakeShare();
+  const clock = new FakeClock();
+  const state = { holdsKeys: false, generation: 1 };
+  const worker = diskShareWorker({
+    ...{ reads: values, clock, random: () => 0.5, diskShare: share },
+    holdsKeys: () => Promise.resolve(state.holdsKeys),
+    readCaGeneration: () => Promise.resolve(state.generation),
+  });
+  const enter = async (roles = workerOnly): Promise<void> => {
+    values.clusterMembership.set(membership);
+    values.localRoles.set(roles);
+    values.clusterDirectory.set(directory);
+    await settle();
+  };
+  return { values, share, clock, state, worker, enter };
+}
+
+describe('planDiskShare()', () => {
+  const known = { clusterMembership: membership, localRoles: workerOnly, clusterDirectory: directory };
+  test.each([
+    { name: 'no membership', given: { ...known, clusterMembership: undefined } },
+    { name: 'no roles', given: { ...known, localRoles: undefined } },
+    { name: 'the role of a control plane', given: { ...known, localRoles: all } },
+    {
+      name: 'no control plane',
+      given: {
+        ...known,
+        clusterMembership: { ...membership, directory: [] },
+        clusterDirectory: undefined,
+      },
+    },
+  ])('gives nothing away with $name', ({ given }) => {
+    expect(planDiskShare(given)).toHaveProperty('why');
+  });
+
+  test('names the control planes of the directory, or of the membership before there is one', () => {
+    const { caGeneration: _, ...wanted } = source;
+    expect(planDiskShare(known)).toEqual({ source: wanted });
+    const before = planDiskShare({ ...known, clusterDirectory: undefined });
+    expect(before).toEqual({ source: { ...wanted, controlPlanes: [...membership.directory] } });
+  });
+});
+
+describe('the disk-share worker', () => {
+  test('gives the share of a worker away once, and notes other control planes and another CA', async () => {
+    const { share, worker, enter, values, state, clock } = createWorker();
+    await using tree = superviseForTest(worker, { clock });
+    await enter();
+    expect([share.moves, share.keeper]).toEqual([['given'], { kind: 'signer', source }]);
+    await clock.advance(7_200_000);
+    expect(share.moves).toEqual(['given']);
+    values.clusterDirectory.set([
+      ...directory,
+      { nodeId: 'node-2', host: '198.18.0.12', curator: true, apiServer: true },
+    ]);
+    await settle();
+    expect(share.moves).toEqual(['given', 'updated']);
+    state.generation = 2;
+    values.clusterMembership.set({ ...membership, clusterCaPem: 'next' });
+    await settle();
+    expect(share.keeper).toMatchObject({ source: { clusterCaPem: 'next', caGeneration: 2 } });
+    expect(tree.at('root').note).toBe('changes of the control planes');
+  });
+
+  test('keeps the share while no signer takes it, says so once, and gives it as soon as one does', async () => {
+    const { share, worker, enter, clock } = createWorker();
+    share.failure = awaited;
+    await using tree = superviseForTest(worker, { clock });
+    await enter();
+    await clock.advance(3_600_000);
+    expect(tree.at('root').note).toContain('disk-share-awaited: asking: rpc-not-served');
+    const warnings = tree.records.filter(({ level }) => level === 'warn');
+    expect(warnings.map(({ message, fields }) => [message, fields['keeper']])).toEqual([
+      ['cluster share of the state disk not given to the signers', 'machine'],
+    ]);
+    share.failure = undefined;
+    await clock.advance(1_800_000);
+    expect(share.moves).toEqual(['given']);
+  });
+
+  test('gives nothing away on a control plane, and on a former one only after its keys are gone', async () => {
+    const { share, worker, enter, state, clock, values } = createWorker();
+    state.holdsKeys = true;
+    await using _tree = superviseForTest(worker, { clock });
+    await enter(all);
+    values.localRoles.set(workerOnly);
+    await settle();
+    expect(share.moves).toEqual([]);
+    state.holdsKeys = false;
+    await clock.advance(1_800_000);
+    expect(share.moves).toEqual(['given']);
+  });
+
+  test('gives nothing away on a node that becomes a control plane meanwhile', async () => {
+    const { share, worker, enter, values, clock } = createWorker();
+    await using _tree = superviseForTest(worker, { clock });
+    const approving = Promise.withResolvers<void>();
+    const other = share.queue.run(() => approving.promise);
+    await enter();
+    values.localRoles.set(all);
+    const own = keepOwnShare(share, signal);
+    approving.resolve();
+    await Promise.all([other, own]);
+    await settle();
+    expect([share.moves, share.keeper.kind]).toEqual([[], 'machine']);
+  });
+
+  test('ends on a machine without a state disk, and restarts after another error of the disk', async () => {
+    const none = diskShareWorker({
+      ...{ reads: createFakeRoleValues(), clock: new FakeClock(), random: () => 0.5, diskShare: undefined },
+      holdsKeys: () => Promise.resolve(false),
+      readCaGeneration: () => Promise.resolve(1),
+    });
+    await using idle = superviseForTest(none);
+    await settle();
+    expect(idle.at('root').state).toBe('done');
+    const { share, worker, enter, clock } = createWorker();
+    share.failure = new Error('the TPM does not answer');
+    await using tree = superviseForTest(worker, { clock });
+    await enter();
+    share.failure = undefined;
+    await clock.advance(5_000);
+    expect(share.moves).toEqual(['given']);
+    expect(tree.records.some(({ level }) => level === 'error' || level === 'warn')).toBe(true);
+  });
+});
+
+describe('keepOwnShare()', () => {
+  test('takes a share back after a move in progress, and does nothing to a machine that has one', async () => {
+    const { share, worker, enter, values, clock } = createWorker();
+    const answer = Promise.withResolvers<void>();
+    share.answer = answer.promise;
+    await using _tree = superviseForTest(worker, { clock });
+    await enter();
+    values.localRoles.set(all);
+    const own = keepOwnShare(share, signal);
+    answer.resolve();
+    await own;
+    await keepOwnShare(share, signal);
+    await keepOwnShare(undefined, signal);
+    expect([share.moves, share.keeper.kind]).toEqual([['given', 'taken'], 'machine']);
+  });
+
+  test('fails if no signer gives the present share', async () => {
+    const share = new FakeShare();
+    share.keeper = { kind: 'signer', source };
+    share.failure = awaited;
+    await expect(keepOwnShare(share, signal)).rejects.toBe(awaited);
+  });
+});
