@@ -1,16 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
-import {
-  answerChallenge,
-  decodeEnrolmentRequest,
-  encryptForTpm,
-  endorsementKeyIdOf,
-  readEnrolmentRequest,
-  verifyEndorsement,
-} from '../../internal/attestation/enrolment/index.ts';
-import { CertificateCache } from '../../internal/attestation/x509/index.ts';
+import { answerChallenge, readEnrolmentRequest } from '../../internal/attestation/enrolment/index.ts';
 import { MachineKeyIssuer, proveKey } from '../../internal/attestation/machinekey/index.ts';
 import { SystemClock } from '../../internal/clock/index.ts';
-import { diskShareAnswer, encodeDiskShareStatement } from '../../internal/crypto/index.ts';
 import { CodedError, defineErrors, fault, retryable } from '../../internal/errors/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
 import type { ShareSource } from '../../internal/statedisk/index.ts';
@@ -18,7 +9,6 @@ import { createSwtpmFactory } from '../../internal/testing/index.ts';
 import { createMachineKeys, FakeCluster } from '../../internal/testing/cluster/fake-cluster.ts';
 import { findFreePort } from '../../internal/testing/network/free-port.ts';
 import type { Tpm } from '../../internal/tpm/index.ts';
-import type { IssueDiskShareRequest } from '../../joinservice/joinproto/gen/join_pb.js';
 import { createJoinUpgrades } from './cluster-evidence.ts';
 import { knownEndpoints } from './discovery.ts';
 import { createAskShare } from './disk-share.ts';
@@ -47,34 +37,12 @@ beforeAll(async () => {
 afterAll(() => ending.disposeAsync());
 beforeEach(async () => {
   cluster = await FakeCluster.start(clock);
-  cluster.behaviour.diskShare = (request, session) => Promise.resolve(answered(request, session));
+  cluster.behaviour.diskShare = (request, session) =>
+    Promise.resolve(answered(request, session, { share: SHARE }));
 });
 afterEach(() => cluster[Symbol.asyncDispose]());
 
-/** The answer of a signer, encrypted for the TPM in the request or for another one. */
-function answered(
-  request: IssueDiskShareRequest,
-  session: Uint8Array,
-  { share = SHARE, enrolled = decodeEnrolmentRequest(request.enrolment) } = {},
-) {
-  const { uuid, enrolment, timeMs } = request;
-  const said = { clusterId: cluster.clusterId, uuid, enrolment, session, timeMs: Number(timeMs) };
-  const id = endorsementKeyIdOf(enrolled.endorsementKey);
-  const endorsement = verifyEndorsement(enrolled, {
-    cache: new CertificateCache(),
-    nowMs: 0,
-    trust: { roots: new Set(), authorities: [], pinnedKeys: new Set([id]) },
-  });
-  const box = encryptForTpm(new Secret(share), endorsement, session);
-  const bytes = (text: string): Uint8Array => new Uint8Array(Buffer.from(text, 'base64'));
-  const envelope = {
-    challenge: bytes(box.challenge),
-    nonce: bytes(box.nonce),
-    ciphertext: bytes(box.ciphertext),
-  };
-  const answer = diskShareAnswer(encodeDiskShareStatement(said), envelope);
-  return { ...envelope, signature: cluster.signAsCa(answer) };
-}
+const answered = (...all: Parameters<FakeCluster['diskShareFor']>) => cluster.diskShareFor(...all);
 
 function source(over: Partial<ShareSource> = {}): ShareSource {
   return {
@@ -129,7 +97,7 @@ describe('createAskShare()', () => {
     const seen: number[] = [];
     cluster.behaviour.diskShare = (request, session) => {
       seen.push(Math.abs(Number(request.timeMs) - clock.nowMs()));
-      return Promise.resolve(answered(request, session));
+      return Promise.resolve(answered(request, session, { share: SHARE }));
     };
     await machine(undefined, () => clock.nowMs() - 3_600_000)(source(unanswered));
     expect(seen.every((differenceMs) => differenceMs < 60_000)).toBe(true);
@@ -155,7 +123,8 @@ describe('createAskShare()', () => {
       change: (answer: ReturnType<typeof answered>) => ({ ...answer, ciphertext: new Uint8Array(5000) }),
     },
   ])('refuses $name', async ({ change }) => {
-    cluster.behaviour.diskShare = (request, session) => Promise.resolve(change(answered(request, session)));
+    cluster.behaviour.diskShare = (request, session) =>
+      Promise.resolve(change(answered(request, session, { share: SHARE })));
     await expect(machine()(source(unanswered))).rejects.toMatchObject({
       code: 'disk-share-awaited',
       details: { code: 'joinclient-unreachable' },
@@ -170,7 +139,7 @@ describe('createAskShare()', () => {
     const own = { tpm: other, attestationKeySecret: new Secret<Uint8Array>(new Uint8Array(32)) };
     const enrolled = await readEnrolmentRequest(own, signal);
     cluster.behaviour.diskShare = (request, session) =>
-      Promise.resolve(answered(request, session, { enrolled }));
+      Promise.resolve(answered(request, session, { share: SHARE, enrolled }));
     await expect(machine()(source(unanswered))).rejects.toMatchObject({ code: 'disk-share-awaited' });
   });
 

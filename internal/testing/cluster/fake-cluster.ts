@@ -9,10 +9,24 @@ import {
   type KeyObject,
 } from 'node:crypto';
 import { atlsServerUpgrade, RotatingKeys, type AttestedPeer, JOIN_CONTEXT } from '../../atls/index.ts';
+import {
+  decodeEnrolmentRequest,
+  encryptForTpm,
+  endorsementKeyIdOf,
+  verifyEndorsement,
+  type EnrolmentRequest,
+} from '../../attestation/enrolment/index.ts';
+import { CertificateCache } from '../../attestation/x509/index.ts';
 import { MachineKeyIssuer, MachineKeyValidator, verifyKeyProof } from '../../attestation/machinekey/index.ts';
 import { encodeManifest } from '../../bundle/index.ts';
 import type { Clock } from '../../clock/index.ts';
-import { joinServerStatement, ownershipStatement, seal } from '../../crypto/index.ts';
+import {
+  diskShareAnswer,
+  encodeDiskShareStatement,
+  joinServerStatement,
+  ownershipStatement,
+  seal,
+} from '../../crypto/index.ts';
 import { signDocument, type DocumentBodies, type DocumentContent } from '../../ownerdocument/index.ts';
 import {
   createCaCertPem,
@@ -179,6 +193,31 @@ export class FakeCluster implements AsyncDisposable {
   signAsCa(statement: Uint8Array): Uint8Array {
     const key = { key: createPrivateKey(this.#caKeyPem.reveal()), dsaEncoding: 'ieee-p1363' } as const;
     return new Uint8Array(sign('sha256', statement, key));
+  }
+
+  /** The answer of a signer to a request for a disk share, encrypted for the TPM in the request or for another one. */
+  diskShareFor(
+    request: IssueDiskShareRequest,
+    session: Uint8Array,
+    given: { readonly share: Uint8Array; readonly enrolled?: EnrolmentRequest },
+  ) {
+    const { uuid, enrolment, timeMs } = request;
+    const { share, enrolled = decodeEnrolmentRequest(enrolment) } = given;
+    const said = { clusterId: this.clusterId, uuid, enrolment, session, timeMs: Number(timeMs) };
+    const pinnedKeys = new Set([endorsementKeyIdOf(enrolled.endorsementKey)]);
+    const trust = { roots: new Set<string>(), authorities: [], pinnedKeys };
+    const endorsement = verifyEndorsement(enrolled, { cache: new CertificateCache(), nowMs: 0, trust });
+    const box = encryptForTpm(new Secret(share), endorsement, session);
+    const bytes = (text: string): Uint8Array => new Uint8Array(Buffer.from(text, 'base64'));
+    const envelope = {
+      challenge: bytes(box.challenge),
+      nonce: bytes(box.nonce),
+      ciphertext: bytes(box.ciphertext),
+    };
+    return {
+      ...envelope,
+      signature: this.signAsCa(diskShareAnswer(encodeDiskShareStatement(said), envelope)),
+    };
   }
 
   /** Settings with the signature of an owner over them. @param over other members of the document */
