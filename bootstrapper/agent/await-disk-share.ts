@@ -46,20 +46,21 @@ export async function openWithShare(ports: ShareWaitPorts, signal: AbortSignal):
 }
 
 async function askAgain(
-  { clock, random, log, attempt, show }: ShareWaitPorts,
+  ports: ShareWaitPorts,
   { turns, sinceMs, first }: { readonly turns: Turns; readonly sinceMs: number; readonly first: DiskError },
   signal: AbortSignal,
 ): Promise<void> {
+  const { clock, random, log } = ports;
   const backoff = new Backoff({ ...PAUSES, random });
   let shown = '';
   for (let error: DiskError | undefined = first; error !== undefined;) {
     const text = waitText(sinceMs, error);
-    if (text !== shown) await show(text, error);
+    if (text !== shown) await ports.show(text, error);
     shown = text;
     const pauseMs = backoff.nextMs(error.code === 'disk-share-refused' ? REFUSED_MS : 0);
     log.warn('no cluster share for the state disk, asking again', { error, pauseMs });
     await clock.sleep(pauseMs, signal);
-    error = await turns.round(attempt, signal);
+    error = await turns.round((round) => ports.attempt(round), signal);
   }
 }
 

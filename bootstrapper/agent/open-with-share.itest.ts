@@ -54,8 +54,8 @@ function filesBelow(): FilePort {
   const files = new DiskFiles();
   return new Proxy(files, {
     get: (target, name: keyof FilePort) => {
-      const method = target[name] as (path: string, ...rest: unknown[]) => unknown;
-      return (path: string, ...rest: unknown[]) => method.call(target, at(path), ...rest);
+      const called = target as unknown as Record<string, (path: string, ...rest: unknown[]) => unknown>;
+      return (path: string, ...rest: unknown[]) => called[name]?.(at(path), ...rest);
     },
   });
 }

@@ -150,7 +150,8 @@ async function isUntouched(): Promise<boolean> {
 
 async function recoveryKeyOf({ recovery }: RecordContent): Promise<Secret<Uint8Array>> {
   async function* bytes(): AsyncGenerator<Uint8Array> {
-    yield await Promise.resolve(Buffer.concat(recovery.sealed));
+    if (recovery.kind !== 'key') throw new Error('several owners');
+    yield await Promise.resolve(recovery.sealed);
   }
   const parts = await Array.fromAsync(decryptAge(bytes(), [parseRecoveryKey(OWNER.key)]));
   return new Secret(new Uint8Array(Buffer.concat(parts)));

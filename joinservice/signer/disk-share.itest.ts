@@ -223,7 +223,7 @@ describe('the signer refuses', () => {
       over: { pubKey: Buffer.from(new SignerMachine().pubKeyDer).toString('base64') },
     },
   ])('$name', async ({ over }) => {
-    signer.put({ ...record, ...over } as NodeRecord);
+    signer.put({ ...record, ...over });
     await expect(give(await ask())).rejects.toEqual(coded('signer-share-not-member'));
   });
 
