@@ -11,11 +11,12 @@ import type { JoinClient } from '../joinclient/index.ts';
 import type { Membership } from '../membership/index.ts';
 import type { RecoveryService } from '../recovery/index.ts';
 import type { ResetOrders } from '../reset/index.ts';
-import type { DiskShare, NodeMembership, RoleValues, RoleValueStore } from '../roleserve/index.ts';
+import type { NodeMembership, RoleValues, RoleValueStore } from '../roleserve/index.ts';
 import type { RollbackGuard } from '../rollback/index.ts';
 import type { AgentOptions, AgentPorts } from './agent-ports.ts';
 import type { OpenMachine } from './open-machine.ts';
 import type { OpenStorage } from './open-storage.ts';
+import type { DiskShare } from './statedisk/disk-share-worker.ts';
 
 /**
  * All parts of the agent, each created once and under one name. Most workers take this whole object, and the type of

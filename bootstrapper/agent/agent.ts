@@ -15,7 +15,7 @@ import { entryRunnables } from './entry-runnables.ts';
 import { memberRunnables } from './member-runnables.ts';
 import type { Agent } from './agent-parts.ts';
 import { openAgent } from './open-agent.ts';
-import { openProvisionedDisk, resetDiskOf } from './open-state-disk.ts';
+import { openProvisionedDisk, resetDiskOf } from './statedisk/open-state-disk.ts';
 import { operatorRunnables } from './operator-runnables.ts';
 import { workloadRunnables } from './workload-runnables.ts';
 

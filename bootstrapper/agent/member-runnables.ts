@@ -45,8 +45,9 @@ import {
 } from '../renewal/index.ts';
 import { removedMachinesWorker, unmergedProblems } from '../removedmachines/index.ts';
 import { proxyWorker, readRegistryCredentials, registriesWorker } from '../registries/index.ts';
-import { directoryWorker, diskShareWorker, memberWorker, roleFetchWorker } from '../roleserve/index.ts';
+import { directoryWorker, memberWorker, roleFetchWorker } from '../roleserve/index.ts';
 import type { Agent } from './agent-parts.ts';
+import { diskShareWorker } from './statedisk/disk-share-worker.ts';
 
 /**
  * The runnables of every member: they follow the node's roles and the list of control planes, report the

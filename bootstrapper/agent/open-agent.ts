@@ -22,7 +22,7 @@ import type { Agent, AgentControl, ConnectedParts, OpenedParts } from './agent-p
 import type { AgentOptions, AgentPorts } from './agent-ports.ts';
 import { createControlPlaneDriver } from './create-control-plane-driver.ts';
 import { createCuratorClient } from './create-curator-client.ts';
-import { createDiskShare } from './create-disk-share.ts';
+import { createDiskShare } from './statedisk/create-disk-share.ts';
 import { createJoinClient } from './create-join-client.ts';
 import { openMachine } from './open-machine.ts';
 import { openStorage } from './open-storage.ts';

@@ -25,7 +25,7 @@ import { agentMetrics, createCertificateExpiryLister, GrowthRecorder } from '../
 import { nodeStreamWorker, obeyPowerOrder, type TaskPorts } from '../nodestream/index.ts';
 import { createRemovalProbeTask } from '../removalprobe/index.ts';
 import type { Agent } from './agent-parts.ts';
-import { stateDiskTasks } from './state-disk-tasks.ts';
+import { stateDiskTasks } from './statedisk/state-disk-tasks.ts';
 
 /** The disks that the kubelet watches. */
 const DISKS = [AGENT_PATHS.kubelet, AGENT_PATHS.images].map((name) => {

@@ -18,7 +18,6 @@ import {
   componentsWorker,
   exporterWorker,
   controlPlaneWorker,
-  keepOwnShare,
   kubernetesWorker,
   relayWorker,
   signerWorker,
@@ -28,6 +27,7 @@ import {
 import { backupCopyRunnable, backupRunnable } from './backup-runnable.ts';
 import { retirePorts } from './create-control-plane-driver.ts';
 import type { Agent } from './agent-parts.ts';
+import { keepOwnShare } from './statedisk/disk-share-worker.ts';
 
 /** The workers that run the workloads of a role on this machine. */
 export function workloadRunnables(agent: Agent): Readonly<Record<string, Runnable>> {

@@ -122,7 +122,7 @@ describe('createAskShare()', () => {
       name: 'an answer that is too long',
       change: (answer: ReturnType<typeof answered>) => ({ ...answer, ciphertext: new Uint8Array(5000) }),
     },
-  ])('refuses $name', async ({ change }) => {
+  ])('refuses an answer: $name', async ({ change }) => {
     cluster.behaviour.diskShare = (request, session) =>
       Promise.resolve(change(answered(request, session, { share: SHARE })));
     await expect(machine()(source(unanswered))).rejects.toMatchObject({
@@ -144,16 +144,16 @@ describe('createAskShare()', () => {
   });
 
   test('sends nothing to a cluster with another CA, another id or another owner', async () => {
-    await using stranger = await FakeCluster.start(clock);
+    await using foreign = await FakeCluster.start(clock);
     for (const from of [
-      source({ ...unanswered, clusterCaPem: stranger.caPem }),
-      source({ ...unanswered, clusterId: stranger.clusterId }),
+      source({ ...unanswered, clusterCaPem: foreign.caPem }),
+      source({ ...unanswered, clusterId: foreign.clusterId }),
     ])
       await expect(machine()(from)).rejects.toMatchObject({ code: 'disk-share-awaited' });
-    await expect(machine([stranger.endpoint])(source(unanswered))).rejects.toMatchObject({
+    await expect(machine([foreign.endpoint])(source(unanswered))).rejects.toMatchObject({
       code: 'disk-share-awaited',
     });
-    expect([...cluster.said, ...stranger.said]).not.toContain('disk share');
+    expect([...cluster.said, ...foreign.said]).not.toContain('disk share');
   });
 
   test('says that a signer refuses, with its code', async () => {

@@ -20,7 +20,6 @@ export {
   type ControlPlaneStart,
   controlPlaneWorker,
 } from './control-plane-worker.ts';
-export { type DiskShare, diskShareWorker, keepOwnShare } from './disk-share-worker.ts';
 export { directoryWorker } from './directory-worker.ts';
 export { nodeLabelsWorker } from './node-labels-worker.ts';
 export { nextWithin } from './next-within.ts';
@@ -34,6 +33,7 @@ export {
   type KubernetesStatus,
   type LocalControlPlane,
   type RoleSet,
+  type RoleState,
   type RoleValues,
   RoleValueStore,
   type RoleValueWriters,

@@ -222,7 +222,7 @@ describe('the signer refuses', () => {
       name: 'a record whose key is not that of its node',
       over: { pubKey: Buffer.from(new SignerMachine().pubKeyDer).toString('base64') },
     },
-  ])('$name', async ({ over }) => {
+  ])('a machine by its record: $name', async ({ over }) => {
     signer.put({ ...record, ...over });
     await expect(give(await ask())).rejects.toEqual(coded('signer-share-not-member'));
   });
@@ -296,7 +296,7 @@ describe('the signer refuses', () => {
   test.each([
     { name: 'a statement of more than ten minutes ago', ageMs: 10 * 60_000 + 1 },
     { name: 'a statement from the future', ageMs: -(5 * 60_000 + 1) },
-  ])('$name', async ({ ageMs }) => {
+  ])('a statement by its time: $name', async ({ ageMs }) => {
     const request = await ask({ timeMs: signer.clock.nowMs() - ageMs });
     await expect(give(request)).rejects.toEqual(coded('signer-statement-outdated'));
   });
@@ -314,7 +314,7 @@ describe('the signer refuses', () => {
     { name: 'a malformed UUID', of: {}, lie: { uuid: 'x' } },
     { name: 'a malformed enrolment', of: { enrolment: new Uint8Array(40) }, lie: {} },
     { name: 'a malformed session', of: {}, lie: { session: new Uint8Array(3) } },
-  ])('$name', async ({ of, lie }) => {
+  ])('a malformed request: $name', async ({ of, lie }) => {
     await expect(give(await ask(of, lie))).rejects.toEqual(coded('signer-request-invalid'));
   });
 

@@ -157,36 +157,39 @@ await test('the first node of a cluster: its state, its secrets and its restart'
     },
   );
 
-  await story.test('no disk of the node has the unlock key or secrets of the owner', async () => {
-    const request = await node.run('cat', '/var/lib/cluster/init/request.json');
-    assert.match(request, /"clusterUnlockKeyHex":""/);
-    const { key } = JSON.parse(await readFile(join(workspace, 'master-secret.json'), 'utf8')) as {
-      key: string;
-    };
-    const ownerPem = await readFile(join(workspace, 'owner-key.pem'), 'utf8');
-    const owner = createPrivateKey(ownerPem);
-    const seed = owner.export({ format: 'der', type: 'pkcs8' }).subarray(-32);
-    const spoken = (bytes: Buffer): readonly string[] => [
-      bytes.toString('hex'),
-      bytes.toString('base64').replaceAll('=', ''),
-      bytes.toString('base64url'),
-    ];
-    const directories = '/var/lib/cluster /etc/cluster /etc/kubernetes /etc/systemd/system /run/cluster';
-    const search = (text: string): Promise<number> =>
-      node.exitCode(
-        'sh',
-        '-c',
-        `{ grep -rhaF -e '${text}' ${directories} 2>/dev/null; journalctl | grep -aF -e '${text}'; } | grep -q .`,
-      );
-    // Proves that the search works: it finds the owner's public key, which is in the provisioning file.
-    const pubKey = createPublicKey(owner).export({ format: 'der', type: 'spki' }).subarray(-32);
-    assert.equal(await search(pubKey.toString('base64')), 0);
-    // In PEM the seed follows a header, so that its base64 differs from that of the seed alone.
-    const [, pemBody = ''] = ownerPem.split('\n');
-    assert.match(pemBody, /^[\w+/=]{40,}$/);
-    for (const text of [...[Buffer.from(key, 'base64'), seed].flatMap(spoken), pemBody])
-      assert.equal(await search(text), 1);
-  });
+  await story.test(
+    'no disk of the node has secrets of the owner, and the request of the init has none of the cluster',
+    async () => {
+      const request = await node.run('cat', '/var/lib/cluster/init/request.json');
+      assert.match(request, /"clusterUnlockKeyHex":""/);
+      const { key } = JSON.parse(await readFile(join(workspace, 'master-secret.json'), 'utf8')) as {
+        key: string;
+      };
+      const ownerPem = await readFile(join(workspace, 'owner-key.pem'), 'utf8');
+      const owner = createPrivateKey(ownerPem);
+      const seed = owner.export({ format: 'der', type: 'pkcs8' }).subarray(-32);
+      const spoken = (bytes: Buffer): readonly string[] => [
+        bytes.toString('hex'),
+        bytes.toString('base64').replaceAll('=', ''),
+        bytes.toString('base64url'),
+      ];
+      const directories = '/var/lib/cluster /etc/cluster /etc/kubernetes /etc/systemd/system /run/cluster';
+      const search = (text: string): Promise<number> =>
+        node.exitCode(
+          'sh',
+          '-c',
+          `{ grep -rhaF -e '${text}' ${directories} 2>/dev/null; journalctl | grep -aF -e '${text}'; } | grep -q .`,
+        );
+      // Proves that the search works: it finds the owner's public key, which is in the provisioning file.
+      const pubKey = createPublicKey(owner).export({ format: 'der', type: 'spki' }).subarray(-32);
+      assert.equal(await search(pubKey.toString('base64')), 0);
+      // In PEM the seed follows a header, so that its base64 differs from that of the seed alone.
+      const [, pemBody = ''] = ownerPem.split('\n');
+      assert.match(pemBody, /^[\w+/=]{40,}$/);
+      for (const text of [...[Buffer.from(key, 'base64'), seed].flatMap(spoken), pemBody])
+        assert.equal(await search(text), 1);
+    },
+  );
 
   await story.test('workloads keep running when the agent is killed', async () => {
     const pids = (): Promise<string> =>

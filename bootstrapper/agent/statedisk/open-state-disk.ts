@@ -1,5 +1,5 @@
-import { childSignal } from '../../internal/cleanup/index.ts';
-import { createTpm } from '../attest/index.ts';
+import { childSignal } from '../../../internal/cleanup/index.ts';
+import { createTpm } from '../../attest/index.ts';
 import {
   destroyStateDisk,
   isLockedDiskError,
@@ -10,9 +10,9 @@ import {
   type DiskError,
   type DiskPorts,
   type DiskSettings,
-} from '../disk/index.ts';
-import type { ResetDisk } from '../reset/index.ts';
-import type { AgentOptions, AgentPorts } from './agent-ports.ts';
+} from '../../disk/index.ts';
+import type { ResetDisk } from '../../reset/index.ts';
+import type { AgentOptions, AgentPorts } from '../agent-ports.ts';
 import { openWithShare } from './await-disk-share.ts';
 import { createClosedDiskService, openClosedMachine } from './closed-disk.ts';
 import { askShareWhileClosed } from './create-ask-share.ts';

@@ -1,10 +1,10 @@
 import { describe, expect, test } from '@jest/globals';
-import type { ShareSource } from '../../internal/statedisk/index.ts';
-import { FakeClock, settle, superviseForTest } from '../../internal/testing/index.ts';
-import { DiskError, DiskQueue, type ShareKeeper } from '../disk/index.ts';
+import type { ShareSource } from '../../../internal/statedisk/index.ts';
+import { FakeClock, settle, superviseForTest } from '../../../internal/testing/index.ts';
+import { DiskError, DiskQueue, type ShareKeeper } from '../../disk/index.ts';
 import { diskShareWorker, keepOwnShare, planDiskShare, type DiskShare } from './disk-share-worker.ts';
-import { all, membership, workerOnly } from './fake-node.ts';
-import { createFakeRoleValues } from './fake-role-values.ts';
+import { all, membership, workerOnly } from '../../roleserve/fake-node.ts';
+import { createFakeRoleValues } from '../../roleserve/fake-role-values.ts';
 
 const awaited = new DiskError('disk-share-awaited', 'asking', {
   cause: new Error('rpc-not-served'),

@@ -1,5 +1,5 @@
 import { create, toBinary } from '@bufbuild/protobuf';
-import { DiskSealReportSchema, DiskSealSchema } from '../../joinservice/curatorproto/gen/streams_pb.js';
+import { DiskSealReportSchema, DiskSealSchema } from '../../../joinservice/curatorproto/gen/streams_pb.js';
 import {
   approveSoftware,
   DiskError,
@@ -8,10 +8,10 @@ import {
   type DiskPorts,
   type DiskSeal,
   type DiskSettings,
-} from '../disk/index.ts';
-import type { Membership } from '../membership/index.ts';
-import type { TaskPorts } from '../nodestream/index.ts';
-import type { Agent } from './agent-parts.ts';
+} from '../../disk/index.ts';
+import type { Membership } from '../../membership/index.ts';
+import type { TaskPorts } from '../../nodestream/index.ts';
+import type { Agent } from '../agent-parts.ts';
 
 type Parts = Pick<
   Agent,

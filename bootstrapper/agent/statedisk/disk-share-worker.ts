@@ -1,12 +1,11 @@
-import { Backoff, type Clock } from '../../internal/clock/index.ts';
-import { describeError } from '../../internal/errors/index.ts';
-import { combine, currentValue } from '../../internal/event/index.ts';
-import { isControlPlane } from '../../internal/role/index.ts';
-import { isSameSource, type ShareSource } from '../../internal/statedisk/index.ts';
-import type { Runnable } from '../../internal/supervisor/index.ts';
-import { isShareError, type DiskQueue, type ShareKeeper } from '../disk/index.ts';
-import { nextWithin } from './next-within.ts';
-import type { RoleState, RoleValues } from './role-values.ts';
+import { Backoff, type Clock } from '../../../internal/clock/index.ts';
+import { describeError } from '../../../internal/errors/index.ts';
+import { combine, currentValue } from '../../../internal/event/index.ts';
+import { isControlPlane } from '../../../internal/role/index.ts';
+import { isSameSource, type ShareSource } from '../../../internal/statedisk/index.ts';
+import type { Runnable } from '../../../internal/supervisor/index.ts';
+import { isShareError, type DiskQueue, type ShareKeeper } from '../../disk/index.ts';
+import { nextWithin, type RoleState, type RoleValues } from '../../roleserve/index.ts';
 
 /** Pauses while no signer takes the share. A cluster of an earlier release has none until it is upgraded. */
 const PAUSES = { firstMs: 10_000, factor: 2, longestMs: 30 * 60_000 };

@@ -1,9 +1,9 @@
-import { parseRecipient } from '../../internal/backup/index.ts';
-import { describeError, type CodedError } from '../../internal/errors/index.ts';
-import type { Secret } from '../../internal/secret/index.ts';
-import { createConsoleChallenge, ownersNeeded } from '../../internal/statedisk/index.ts';
-import { createMachineEvidence, type MachineEvidence } from '../attest/index.ts';
-import { readLockedDisk, type DiskPorts, type DiskSettings } from '../disk/index.ts';
+import { parseRecipient } from '../../../internal/backup/index.ts';
+import { describeError, type CodedError } from '../../../internal/errors/index.ts';
+import type { Secret } from '../../../internal/secret/index.ts';
+import { createConsoleChallenge, ownersNeeded } from '../../../internal/statedisk/index.ts';
+import { createMachineEvidence, type MachineEvidence } from '../../attest/index.ts';
+import { readLockedDisk, type DiskPorts, type DiskSettings } from '../../disk/index.ts';
 import {
   challengeLines,
   failureText,
@@ -12,11 +12,11 @@ import {
   printOnConsole,
   serveLockedDisk,
   type ConsoleEntry,
-} from '../machineservice/index.ts';
-import { loadMachineIdentity, type MachineIdentity } from '../nodestate/index.ts';
-import type { AgentOptions, AgentPorts } from './agent-ports.ts';
+} from '../../machineservice/index.ts';
+import { loadMachineIdentity, type MachineIdentity } from '../../nodestate/index.ts';
+import type { AgentOptions, AgentPorts } from '../agent-ports.ts';
 import { LOCKED_PATHS } from './locked-files.ts';
-import { ownerKeysOf } from './open-machine.ts';
+import { ownerKeysOf } from '../open-machine.ts';
 
 /** A state disk that does not open. */
 export interface ClosedDisk {

@@ -2,18 +2,22 @@ import { createHash } from 'node:crypto';
 import { mkdir, mkdtemp, open, rm, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
-import { recoveryKeyOfOwner } from '../../internal/backup/index.ts';
-import { SystemClock } from '../../internal/clock/index.ts';
-import type { Provisioning } from '../../internal/config/index.ts';
-import { generateEd25519Key } from '../../internal/crypto/index.ts';
-import { ExecaRunner, type Command, type CommandRunner } from '../../internal/exec/index.ts';
-import { DiskFiles, DiskStreams, KernelFiles, type FilePort } from '../../internal/file/index.ts';
-import { diskStateOf, isSealedShare } from '../../internal/statedisk/index.ts';
-import { createMemoryLogger, createSwtpmFactory, type SwtpmFactory } from '../../internal/testing/index.ts';
-import { FakeCluster } from '../../internal/testing/cluster/fake-cluster.ts';
-import { createTpm } from '../attest/index.ts';
-import { FakeKernel } from '../disk/fake-kernel.ts';
-import type { AgentOptions, AgentPorts } from './agent-ports.ts';
+import { recoveryKeyOfOwner } from '../../../internal/backup/index.ts';
+import { SystemClock } from '../../../internal/clock/index.ts';
+import type { Provisioning } from '../../../internal/config/index.ts';
+import { generateEd25519Key } from '../../../internal/crypto/index.ts';
+import { ExecaRunner, type Command, type CommandRunner } from '../../../internal/exec/index.ts';
+import { DiskFiles, DiskStreams, KernelFiles, type FilePort } from '../../../internal/file/index.ts';
+import { diskStateOf, isSealedShare } from '../../../internal/statedisk/index.ts';
+import {
+  createMemoryLogger,
+  createSwtpmFactory,
+  type SwtpmFactory,
+} from '../../../internal/testing/index.ts';
+import { FakeCluster } from '../../../internal/testing/cluster/fake-cluster.ts';
+import { createTpm } from '../../attest/index.ts';
+import { FakeKernel } from '../../disk/fake-kernel.ts';
+import type { AgentOptions, AgentPorts } from '../agent-ports.ts';
 import { openClosedMachine } from './closed-disk.ts';
 import { createDiskShare } from './create-disk-share.ts';
 import { openProvisionedDisk } from './open-state-disk.ts';

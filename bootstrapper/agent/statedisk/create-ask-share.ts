@@ -1,22 +1,22 @@
-import { amdTrust } from '../../internal/attestation/snp/index.ts';
-import { intelTrust } from '../../internal/attestation/tdx/index.ts';
-import { attestationSettings } from '../../internal/config/index.ts';
-import type { MachineEvidence } from '../attest/index.ts';
-import { CollateralCache, type CachedCollateral } from '../collateral/index.ts';
-import type { AskShare } from '../disk/index.ts';
+import { amdTrust } from '../../../internal/attestation/snp/index.ts';
+import { intelTrust } from '../../../internal/attestation/tdx/index.ts';
+import { attestationSettings } from '../../../internal/config/index.ts';
+import type { MachineEvidence } from '../../attest/index.ts';
+import { CollateralCache, type CachedCollateral } from '../../collateral/index.ts';
+import type { AskShare } from '../../disk/index.ts';
 import {
   createAskShare,
   createJoinUpgrades,
   fileEndpoints,
   knownEndpoints,
   metadataEndpoints,
-} from '../joinclient/index.ts';
-import { ChecksummedFile } from '../membership/index.ts';
-import { AGENT_PATHS } from '../nodestate/index.ts';
-import type { AgentOptions, AgentPorts } from './agent-ports.ts';
+} from '../../joinclient/index.ts';
+import { ChecksummedFile } from '../../membership/index.ts';
+import { AGENT_PATHS } from '../../nodestate/index.ts';
+import type { AgentOptions, AgentPorts } from '../agent-ports.ts';
 import type { ClosedMachine } from './closed-disk.ts';
 import { LOCKED_PATHS } from './locked-files.ts';
-import { ownerKeysOf } from './open-machine.ts';
+import { ownerKeysOf } from '../open-machine.ts';
 
 /** Asks the signers of the cluster for the share of a disk that is closed: all that the machine knows is its provisioning and its record. */
 export function askShareWhileClosed(

@@ -5,11 +5,11 @@ import {
   FakeCommands,
   FakeUnits,
   MemoryFiles,
-} from '../../internal/testing/index.ts';
-import { isStayingDiskError } from '../disk/index.ts';
-import { AGENT_PATHS } from '../nodestate/index.ts';
-import type { AgentOptions, AgentPorts } from './agent-ports.ts';
-import { runAgent } from './agent.ts';
+} from '../../../internal/testing/index.ts';
+import { isStayingDiskError } from '../../disk/index.ts';
+import { AGENT_PATHS } from '../../nodestate/index.ts';
+import type { AgentOptions, AgentPorts } from '../agent-ports.ts';
+import { runAgent } from '../agent.ts';
 
 const DEVICE = '/dev/disk/by-id/state';
 

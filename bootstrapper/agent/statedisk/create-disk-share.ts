@@ -5,12 +5,12 @@ import {
   readShareKeeper,
   takeShareBack,
   type DiskPorts,
-} from '../disk/index.ts';
-import type { DiskShare } from '../roleserve/index.ts';
-import type { AgentOptions, AgentPorts } from './agent-ports.ts';
+} from '../../disk/index.ts';
+import type { AgentOptions, AgentPorts } from '../agent-ports.ts';
 import { askShareWith } from './create-ask-share.ts';
-import type { OpenMachine } from './open-machine.ts';
-import type { OpenStorage } from './open-storage.ts';
+import type { DiskShare } from './disk-share-worker.ts';
+import type { OpenMachine } from '../open-machine.ts';
+import type { OpenStorage } from '../open-storage.ts';
 
 /** The cluster share of the state disk in the provisioning, which a running agent moves; undefined without a state disk. */
 export function createDiskShare(

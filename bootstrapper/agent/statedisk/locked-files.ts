@@ -1,6 +1,6 @@
-import { describeError } from '../../internal/errors/index.ts';
-import type { FilePort } from '../../internal/file/index.ts';
-import type { Logger } from '../../internal/logging/index.ts';
+import { describeError } from '../../../internal/errors/index.ts';
+import type { FilePort } from '../../../internal/file/index.ts';
+import type { Logger } from '../../../internal/logging/index.ts';
 
 const DIRECTORY = '/run/cluster/locked-disk';
 

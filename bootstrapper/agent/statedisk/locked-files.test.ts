@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { createMemoryLogger, MemoryFiles } from '../../internal/testing/index.ts';
+import { createMemoryLogger, MemoryFiles } from '../../../internal/testing/index.ts';
 import { LOCKED_PATHS, withLockedFiles } from './locked-files.ts';
 
 const { directory, code } = LOCKED_PATHS;

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import { untilAborted } from '../../internal/cleanup/index.ts';
-import { createMemoryLogger, FakeClock } from '../../internal/testing/index.ts';
-import { DiskError } from '../disk/index.ts';
+import { untilAborted } from '../../../internal/cleanup/index.ts';
+import { createMemoryLogger, FakeClock } from '../../../internal/testing/index.ts';
+import { DiskError } from '../../disk/index.ts';
 import { openWithShare, type ShareWaitPorts } from './await-disk-share.ts';
 
 const awaited = new DiskError('disk-share-awaited', 'asking the control planes');
@@ -60,7 +60,7 @@ describe('openWithShare()', () => {
     expect([events, shown]).toEqual([['ask'], []]);
   });
 
-  test('asks again with growing pauses of at most 90 s, and says what it waits for, since when and why', async () => {
+  test('asks again with growing pauses of at most a minute, and says what it waits for, since when and why', async () => {
     const { clock, events, shown, records } = machine(awaited);
     await clock.advance(60_000);
     const first = events.filter((each) => each === 'ask').length;

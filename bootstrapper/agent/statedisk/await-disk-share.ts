@@ -1,8 +1,8 @@
-import { childSignal } from '../../internal/cleanup/index.ts';
-import { Backoff, type Clock } from '../../internal/clock/index.ts';
-import { describeError } from '../../internal/errors/index.ts';
-import type { Logger } from '../../internal/logging/index.ts';
-import { isShareError, type DiskError } from '../disk/index.ts';
+import { childSignal } from '../../../internal/cleanup/index.ts';
+import { Backoff, type Clock } from '../../../internal/clock/index.ts';
+import { describeError } from '../../../internal/errors/index.ts';
+import type { Logger } from '../../../internal/logging/index.ts';
+import { isShareError, type DiskError } from '../../disk/index.ts';
 
 const PAUSES = { firstMs: 1_000, factor: 1.6, longestMs: 60_000 };
 /** The pause after the refusal of a signer, which does not pass by itself, but an operator may end. */
@@ -26,7 +26,7 @@ export interface ShareWaitPorts {
 
 /**
  * Opens a disk whose cluster share is with the signers. Asks once; then again and again, with growing pauses, while an owner can recover
- * the disk. Resolves when the disk is open, whoever has opened it.
+ * the disk. Resolves when the disk is open, by whatever means.
  * @throws what `attempt` throws beside the errors of a missing share
  */
 export async function openWithShare(ports: ShareWaitPorts, signal: AbortSignal): Promise<void> {
@@ -34,20 +34,24 @@ export async function openWithShare(ports: ShareWaitPorts, signal: AbortSignal):
   const first = await ports.attempt(signal).then(() => undefined, shareErrorOf);
   if (first === undefined) return;
   using until = childSignal(signal);
-  const turns = new Turns();
-  const asking = askAgain(ports, { turns, sinceMs, first }, until.signal);
-  const serving = ports.serve((recover) => turns.preempt(recover), until.signal);
+  const gate = new RecoveryGate();
+  const requesting = askAgain(ports, { gate, sinceMs, first }, until.signal);
+  const serving = ports.serve((recover) => gate.preempt(recover), until.signal);
   try {
-    await Promise.race([asking, serving]);
+    await Promise.race([requesting, serving]);
   } finally {
     until.abort(new Error('the state disk is open'));
-    await Promise.allSettled([asking, serving]);
+    await Promise.allSettled([requesting, serving]);
   }
 }
 
 async function askAgain(
   ports: ShareWaitPorts,
-  { turns, sinceMs, first }: { readonly turns: Turns; readonly sinceMs: number; readonly first: DiskError },
+  {
+    gate,
+    sinceMs,
+    first,
+  }: { readonly gate: RecoveryGate; readonly sinceMs: number; readonly first: DiskError },
   signal: AbortSignal,
 ): Promise<void> {
   const { clock, random, log } = ports;
@@ -60,7 +64,7 @@ async function askAgain(
     const pauseMs = backoff.nextMs(error.code === 'disk-share-refused' ? REFUSED_MS : 0);
     log.warn('no cluster share for the state disk, asking again', { error, pauseMs });
     await clock.sleep(pauseMs, signal);
-    error = await turns.round((round) => ports.attempt(round), signal);
+    error = await gate.round((round) => ports.attempt(round), signal);
   }
 }
 
@@ -76,7 +80,7 @@ function shareErrorOf(error: unknown): DiskError {
 }
 
 /** Lets one of two things happen at a time: a question to a signer, which a recovery ends, or a recovery. */
-class Turns {
+class RecoveryGate {
   #round: { readonly abort: () => void; readonly ended: Promise<unknown> } | undefined;
   #recovery: Promise<unknown> = Promise.resolve();
 
