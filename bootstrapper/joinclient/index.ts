@@ -11,8 +11,16 @@
  * it is valid.
  */
 export { createJoinUpgrades } from './cluster-evidence.ts';
-export { createAskShare, type DiskShareOptions, type DiskSharePorts } from './disk-share.ts';
-export { fileEndpoints, knownEndpoints, metadataEndpoints, type EndpointSource } from './discovery.ts';
+export {
+  discover,
+  fileEndpoints,
+  knownEndpoints,
+  metadataEndpoints,
+  type EndpointSource,
+} from './discovery.ts';
+export { JoinClientError } from './errors.ts';
+export { JoinSession, type SessionPorts } from './join-session.ts';
+export { openFirst } from './open-first.ts';
 export { JoinClient, type GrantedAdmission, type JoinRecord } from './join-client.ts';
 export { resolveWithSystem } from './name-lookup.ts';
 export { proxiesIn } from './proxies.ts';

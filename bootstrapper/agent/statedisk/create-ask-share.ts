@@ -5,7 +5,6 @@ import type { MachineEvidence } from '../../attest/index.ts';
 import { CollateralCache, type CachedCollateral } from '../../collateral/index.ts';
 import type { AskShare } from '../../disk/index.ts';
 import {
-  createAskShare,
   createJoinUpgrades,
   fileEndpoints,
   knownEndpoints,
@@ -14,6 +13,7 @@ import {
 import { ChecksummedFile } from '../../membership/index.ts';
 import { AGENT_PATHS } from '../../nodestate/index.ts';
 import type { AgentOptions, AgentPorts } from '../agent-ports.ts';
+import { createAskShare } from './ask-share.ts';
 import type { ClosedMachine } from './closed-disk.ts';
 import { LOCKED_PATHS } from './locked-files.ts';
 import { ownerKeysOf } from '../open-machine.ts';

@@ -1,30 +1,34 @@
 import { verify, X509Certificate } from 'node:crypto';
-import { decryptWithTpm, encodeEnrolmentRequest } from '../../internal/attestation/enrolment/index.ts';
-import type { PinnedCluster } from '../../internal/config/index.ts';
-import { diskShareAnswer, encodeDiskShareStatement } from '../../internal/crypto/index.ts';
-import { formatEndpoint, PORTS } from '../../internal/endpoint/index.ts';
-import { findCoded } from '../../internal/errors/index.ts';
-import { certificatesIn } from '../../internal/pki/index.ts';
-import { RemoteError } from '../../internal/rpc/index.ts';
-import type { Secret } from '../../internal/secret/index.ts';
-import { SHARE_BYTES, type ShareSource } from '../../internal/statedisk/index.ts';
-import type { DiskShare } from '../../joinservice/joinproto/gen/join_pb.js';
-import type { MachineEvidence } from '../attest/index.ts';
-import { DiskError, type AskShare, type ShareQuestion } from '../disk/index.ts';
-import { discover, type EndpointSource } from './discovery.ts';
-import { JoinClientError } from './errors.ts';
-import { JoinSession, type SessionPorts } from './join-session.ts';
-import { openFirst } from './open-first.ts';
+import { decryptWithTpm, encodeEnrolmentRequest } from '../../../internal/attestation/enrolment/index.ts';
+import type { PinnedCluster } from '../../../internal/config/index.ts';
+import { diskShareAnswer, encodeDiskShareStatement } from '../../../internal/crypto/index.ts';
+import { formatEndpoint, PORTS } from '../../../internal/endpoint/index.ts';
+import { findCoded } from '../../../internal/errors/index.ts';
+import { certificatesIn } from '../../../internal/pki/index.ts';
+import { RemoteError } from '../../../internal/rpc/index.ts';
+import type { Secret } from '../../../internal/secret/index.ts';
+import { SHARE_BYTES, type ShareSource } from '../../../internal/statedisk/index.ts';
+import type { DiskShare } from '../../../joinservice/joinproto/gen/join_pb.js';
+import type { MachineEvidence } from '../../attest/index.ts';
+import { DiskError, type AskShare, type ShareQuestion } from '../../disk/index.ts';
+import {
+  discover,
+  JoinClientError,
+  JoinSession,
+  openFirst,
+  type EndpointSource,
+  type SessionPorts,
+} from '../../joinclient/index.ts';
 
 const MAX_PART_BYTES = 4096;
 
 /** Ports (injected dependencies) of a machine that asks for the share of its state disk. */
-export interface DiskSharePorts extends SessionPorts {
+interface DiskSharePorts extends SessionPorts {
   readonly evidence: SessionPorts['evidence'] & Pick<MachineEvidence, 'forDiskShare'>;
 }
 
 /** The clusters that this machine trusts, and endpoints beside those in the record of the disk. */
-export interface DiskShareOptions {
+interface DiskShareOptions {
   readonly sources: readonly EndpointSource[];
   readonly ownerKeys: readonly [Uint8Array, ...Uint8Array[]];
   readonly pinned: PinnedCluster | undefined;
