@@ -91,7 +91,9 @@ describe('runApproveDisk()', () => {
         [7, ZERO],
       ]),
     ]);
-    expect(cluster.context.host.answered).toMatchObject({ node: 'n2', ended: [] });
+    expect(cluster.context.host.answered).toMatchObject({
+      ...{ node: 'n2', ended: [], clusterShare: 'machine' },
+    });
   });
 
   test('without files approves only what runs now, and names what ends', async () => {
@@ -99,6 +101,13 @@ describe('runApproveDisk()', () => {
     await cluster.approve();
     expect(cluster.approval().software).toHaveLength(1);
     expect(cluster.context.host.answered).toMatchObject({ ended: [{ pcr7: '01'.repeat(32) }] });
+  });
+
+  test('signs the Name of the node share alone for a worker whose cluster share is with the signers', async () => {
+    cluster.world.seal.seals = cluster.world.seal.seals.slice(0, 1);
+    await cluster.approve();
+    expect(cluster.approval().seals).toEqual(cluster.world.seal.seals);
+    expect(cluster.context.host.answered).toMatchObject({ clusterShare: 'signer' });
   });
 
   test('signs nothing for an answer that a curator has changed', async () => {

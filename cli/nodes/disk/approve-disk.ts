@@ -10,6 +10,12 @@ import { readVerifier } from '../fresh-evidence.ts';
 import { readVerifiedDiskSeal, type NodeDiskSeal, type Registers } from './read-disk-seal.ts';
 import { readRegisterFile } from './register-file.ts';
 
+/** Where the cluster share of the disk is. */
+const SHARE_TEXTS = {
+  machine: 'The machine keeps both shares of the key, sealed to its TPM.',
+  signer:
+    'The machine keeps the node share only. A signer of the cluster gives it the other one at each start.',
+} as const;
 const ANSWER_MS = 90_000;
 /** The node tests the approval with its TPM first. */
 const APPROVE_MS = 150_000;
@@ -113,14 +119,21 @@ function render(node: Node, seal: NodeDiskSeal, software: readonly Software[]): 
   return [
     `The state disk of ${printable(node.name)} (${printable(seal.uuid)}) will open with:`,
     formatTable(['SOFTWARE', 'PCR', 'VALUE'], rows),
+    SHARE_TEXTS[shareKeeperOf(seal)],
     ...(ended === 0 ? [] : [`No longer approved: ${ended} of the ${seal.approved.length} sets that were.`]),
   ].join('\n');
+}
+
+/** A machine that keeps its cluster share has sealed both. */
+function shareKeeperOf({ seals }: NodeDiskSeal): keyof typeof SHARE_TEXTS {
+  return seals?.length === 1 ? 'signer' : 'machine';
 }
 
 function viewOf(node: Node, seal: NodeDiskSeal, software: readonly Software[]) {
   return {
     node: printable(node.name),
     disk: printable(seal.uuid),
+    clusterShare: shareKeeperOf(seal),
     software: software.map(({ name, registers }) => ({ name, registers: hexOf(registers) })),
     ended: endedBy(seal, software).map(hexOf),
   };
