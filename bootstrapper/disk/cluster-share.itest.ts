@@ -328,6 +328,24 @@ describe('an owner', () => {
     expect([await started(1), await started(0), await started(2)]).toEqual(['done', 'done', 'disk-locked']);
   });
 
+  test('approves registers without a restart after the agent was killed while it gave the share away', async () => {
+    await withMachine(async (ports) => {
+      await openStateDisk(ports, approvable(), signal);
+      await give(ports, approvable());
+      await takeShareBack(ports, approvable(), { askShare, signal });
+      kernel.restart();
+      await give(ports, approvable());
+      const counted = kernel.effects.lastIndexOf('tpm'); // the increment of the counter, after the record is durable
+      await takeShareBack(ports, approvable(), { askShare, signal });
+      kernel.restart(counted);
+      await expect(give(ports, approvable())).rejects.toThrow('tpm');
+      kernel.restart();
+      await expect(approveUpdate(ports)).rejects.toMatchObject({ code: 'disk-approval-refused' });
+      expect(await give(ports, approvable())).toBe('unchanged');
+      expect(await approveUpdate(ports)).toBe(1);
+    });
+  });
+
   test('has approved registers that still count after the share was given away, and no longer after it was taken back', async () => {
     await withMachine(async (ports) => {
       await openStateDisk(ports, approvable(), signal);

@@ -60,7 +60,7 @@ export class DiskShareGiver {
     const shows = await evidence.verifyForDisk(node, made, signal);
     // By attestation key as well: a machine that claims the TPM of another one must not make that one's statements look old.
     const asker = `${identity} ${shows.akName ?? ''}`;
-    refuseOlderStatement(asked, { of: identity, newest: memory.worker(asker) });
+    refuseOlderStatement(asked, { of: identity, newest: memory.diskAskers.get(asker) });
     const share = await keys.diskShare({ identity, uuid: request.uuid });
     const box = envelopeForTpm(share, shows, request);
     const envelope = {
@@ -69,7 +69,7 @@ export class DiskShareGiver {
       ciphertext: bytesOf(box.ciphertext),
     };
     const signature = await keys.signAsClusterCa(diskShareAnswer(statement, envelope));
-    memory.keepWorker(asker, asked);
+    memory.diskAskers.keep(asker, asked);
     return { ...envelope, signature };
   }
 

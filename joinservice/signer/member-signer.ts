@@ -146,7 +146,7 @@ export class MemberSigner {
    */
   async #refuseReplay({ nodeId }: NodeRecord, statement: Statement): Promise<void> {
     const { memory } = this.#reads;
-    const newest = (await memory.controlPlanes()).get(nodeId)?.statement ?? memory.worker(nodeId);
+    const newest = (await memory.controlPlanes()).get(nodeId)?.statement ?? memory.workers.get(nodeId);
     refuseOlderStatement(statement, { of: nodeId, newest });
   }
 
@@ -212,7 +212,7 @@ export class MemberSigner {
     const { memory } = this.#reads;
     const { address, shows, approval } = verified;
     const statement = { id: verified.statement.id, timeMs: verified.statement.timeMs };
-    if (approval === undefined) return memory.keepWorker(nodeId, statement);
+    if (approval === undefined) return memory.workers.keep(nodeId, statement);
     const { identity } = shows.machine;
     // The grant stays known where the inventory is enough today: an earlier one must not count again.
     const known = (await memory.controlPlanes()).get(nodeId)?.grant;

@@ -5,8 +5,8 @@ import { readText, type FilePort } from '../../internal/file/index.ts';
 import { SignerError } from './errors.ts';
 
 const MAX_BYTES = 64 * 1024;
-/** The newest statements of this many workers are kept in memory. */
-const MAX_WORKERS = 8_192;
+/** The newest statements of this many workers, and of this many askers for a disk, are kept in memory. */
+const MAX_STATEMENTS = 8_192;
 const NAME = /^[0-9a-z-]{1,64}$/;
 
 const floorShape = z.strictObject({ serial: z.int().min(0), sha256: z.string().optional() });
@@ -49,6 +49,22 @@ export interface SeenStatement {
   readonly timeMs: number;
 }
 
+/** The newest statement for each of a limited number of IDs, in memory. */
+export class NewestStatements {
+  readonly #newest = new Map<string, SeenStatement>();
+
+  get(id: string): SeenStatement | undefined {
+    return this.#newest.get(id);
+  }
+
+  keep(id: string, statement: SeenStatement): void {
+    this.#newest.delete(id);
+    this.#newest.set(id, statement);
+    const [oldest] = this.#newest.keys();
+    if (this.#newest.size > MAX_STATEMENTS && oldest !== undefined) this.#newest.delete(oldest);
+  }
+}
+
 /**
  * The newest documents and statements that the signer has seen, in its own directory: a file for each control plane,
  * and one for the serials of owner documents. Other programs write to etcd and could replay old documents there. This
@@ -57,7 +73,8 @@ export interface SeenStatement {
 export class SignerMemory {
   readonly #files: FilePort;
   readonly #directory: string;
-  readonly #workers = new Map<string, SeenStatement>();
+  readonly #workers = new NewestStatements();
+  readonly #diskAskers = new NewestStatements();
   #controlPlanes: Map<string, KnownControlPlane> | undefined;
   #floors: Floors | undefined;
 
@@ -79,17 +96,14 @@ export class SignerMemory {
     (all as Map<string, KnownControlPlane>).set(known.nodeId, known);
   }
 
-  /** The newest statement of a worker by its node ID, or about its disk by its TPM and attestation key. */
-  worker(nodeId: string): SeenStatement | undefined {
-    return this.#workers.get(nodeId);
+  /** The newest statements of workers, by node ID. */
+  get workers(): NewestStatements {
+    return this.#workers;
   }
 
-  /** Remembers the newest statement, by the same ID. */
-  keepWorker(nodeId: string, statement: SeenStatement): void {
-    this.#workers.delete(nodeId);
-    this.#workers.set(nodeId, statement);
-    const [oldest] = this.#workers.keys();
-    if (this.#workers.size > MAX_WORKERS && oldest !== undefined) this.#workers.delete(oldest);
+  /** The newest statements about state disks, by TPM and attestation key. A machine can have many, which forget no worker. */
+  get diskAskers(): NewestStatements {
+    return this.#diskAskers;
   }
 
   /** The lowest serial that is still accepted. */

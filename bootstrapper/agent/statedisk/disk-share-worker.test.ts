@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import type { ShareSource } from '../../../internal/statedisk/index.ts';
+import { isSameSource, type ShareSource } from '../../../internal/statedisk/index.ts';
 import { FakeClock, settle, superviseForTest } from '../../../internal/testing/index.ts';
 import { DiskError, DiskQueue, type ShareKeeper } from '../../disk/index.ts';
 import { diskShareWorker, keepOwnShare, planDiskShare, type DiskShare } from './disk-share-worker.ts';
@@ -22,6 +22,7 @@ const { signal } = new AbortController();
 class FakeShare implements DiskShare {
   readonly queue = new DiskQueue();
   readonly moves: string[] = [];
+  calls = 0;
   keeper: ShareKeeper = { kind: 'machine' };
   failure: Error | undefined;
   /** Resolves before the signer answers. */
@@ -34,6 +35,8 @@ class FakeShare implements DiskShare {
   async give(to: ShareSource): Promise<void> {
     await this.answer;
     if (this.failure !== undefined) throw this.failure;
+    this.calls++;
+    if (this.keeper.kind === 'signer' && isSameSource(this.keeper.source, to)) return;
     this.moves.push(this.keeper.kind === 'machine' ? 'given' : 'updated');
     this.keeper = { kind: 'signer', source: to };
   }
@@ -110,6 +113,15 @@ describe('the disk-share worker', () => {
     await settle();
     expect(share.keeper).toMatchObject({ source: { clusterCaPem: 'next', caGeneration: 2 } });
     expect(tree.at('root').note).toBe('changes of the control planes');
+  });
+
+  test('looks at the disk once after its start, which completes a move that was interrupted', async () => {
+    const { share, worker, enter, clock } = createWorker();
+    share.keeper = { kind: 'signer', source };
+    await using _tree = superviseForTest(worker, { clock });
+    await enter();
+    await clock.advance(7_200_000);
+    expect([share.calls, share.moves]).toEqual([1, []]);
   });
 
   test('keeps the share while no signer takes it, says so once, and gives it as soon as one does', async () => {

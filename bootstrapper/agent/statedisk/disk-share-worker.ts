@@ -18,7 +18,7 @@ export interface DiskShare {
   /** One for all work on the record of the disk. */
   readonly queue: DiskQueue;
   readKeeper(signal: AbortSignal): Promise<ShareKeeper>;
-  /** Gives the share to the signers, or notes a new source. */
+  /** Gives the share to the signers, or notes a new source. Completes a move that was interrupted; else does nothing if that was done. */
   give(source: ShareSource, signal: AbortSignal): Promise<unknown>;
   /** Seals a share to the TPM again. Does nothing if the machine has one. */
   takeBack(signal: AbortSignal): Promise<unknown>;
@@ -68,12 +68,15 @@ export function diskShareWorker(options: DiskShareWorkerOptions): Runnable {
     if (diskShare === undefined) return scope.done();
     const backoff = new Backoff({ ...PAUSES, random });
     let reported = '';
+    let last: ShareSource | undefined;
     using watcher = combine({ clusterMembership, localRoles, clusterDirectory }).watch();
     await watcher.next(signal);
     for (;;) {
       let pauseMs = PAUSES.longestMs;
       try {
-        scope.waiting(await moveShare(options, diskShare, signal));
+        const moved = await moveShare(options, { share: diskShare, last }, signal);
+        last = moved.source;
+        scope.waiting(moved.why);
         backoff.reset();
         reported = '';
       } catch (error) {
@@ -93,22 +96,21 @@ export function diskShareWorker(options: DiskShareWorkerOptions): Runnable {
   };
 }
 
-/** @returns what the worker waits for afterwards */
+/** @returns where the share is, if the signers have it, and what the worker waits for */
 async function moveShare(
   options: DiskShareWorkerOptions,
-  share: DiskShare,
+  { share, last }: { readonly share: DiskShare; readonly last: ShareSource | undefined },
   signal: AbortSignal,
-): Promise<string> {
+): Promise<{ readonly source?: ShareSource; readonly why: string }> {
   const { holdsKeys, readCaGeneration } = options;
   return share.queue.run(async () => {
     // Planned within the queue: a node that became a control plane meanwhile has taken its share back, and keeps it.
     const plan = planDiskShare(stateOf(options));
-    if ('why' in plan) return plan.why;
-    if (await holdsKeys()) return 'idle: the control plane on this node has not ended';
+    if ('why' in plan) return plan;
+    if (await holdsKeys()) return { why: 'idle: the control plane on this node has not ended' };
     const source = { ...plan.source, caGeneration: await readCaGeneration() };
-    const keeper = await share.readKeeper(signal);
-    if (keeper.kind === 'machine' || !isSameSource(keeper.source, source)) await share.give(source, signal);
-    return 'changes of the control planes';
+    if (last === undefined || !isSameSource(last, source)) await share.give(source, signal);
+    return { source, why: 'changes of the control planes' };
   });
 }
 

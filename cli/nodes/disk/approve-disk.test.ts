@@ -104,7 +104,7 @@ describe('runApproveDisk()', () => {
   });
 
   test('signs the Name of the node share alone for a worker whose cluster share is with the signers', async () => {
-    cluster.world.seal.seals = cluster.world.seal.seals.slice(0, 1);
+    cluster.world.seal.seals = cluster.world.seal.seals?.slice(0, 1) ?? [];
     await cluster.approve();
     expect(cluster.approval().seals).toEqual(cluster.world.seal.seals);
     expect(cluster.context.host.answered).toMatchObject({ clusterShare: 'signer' });
