@@ -18,7 +18,13 @@ const never = new AbortController().signal;
 const SHARED_KEYS = [
   ...new Set([
     ...Object.values(CONTROL_PLANE_KEY_FILES),
-    ...[`${AGENT_PATHS.ca}/ca.key`, AGENT_PATHS.rotation, AGENT_PATHS.newKeys, AGENT_PATHS.curatorKey],
+    ...[
+      `${AGENT_PATHS.ca}/ca.key`,
+      AGENT_PATHS.rotation,
+      AGENT_PATHS.newKeys,
+      AGENT_PATHS.curatorKey,
+      AGENT_PATHS.diskShares,
+    ],
     PATHS.encryption,
   ]),
 ];

@@ -213,14 +213,13 @@ export class MachineControlPlaneDriver implements ControlPlaneDriver {
     const config = this.#memberConfig();
     if (membership === undefined || config === undefined) return;
     // These files are deleted first. Otherwise an agent that restarts in between would restore the keys from them.
-    for (const path of [AGENT_PATHS.rotation, AGENT_PATHS.newKeys, AGENT_PATHS.diskShares])
-      await files.remove(path);
+    for (const path of [AGENT_PATHS.rotation, AGENT_PATHS.newKeys]) await files.remove(path);
     await retireControlPlane(retire, { ...membership, signal });
     await units.stop(JOINSERVICE_UNIT, signal);
     await removeCuratorCredentials(files);
     this.#running.clear();
     await this.#etcdPair().leave(config, signal);
-    await files.remove(AGENT_PATHS.ca);
+    for (const path of [AGENT_PATHS.diskShares, AGENT_PATHS.ca]) await files.remove(path);
   }
 
   /** Records the owner's signature over cluster id, CA and epoch. Join services send it to machines that join. */
