@@ -219,7 +219,8 @@ export class MachineControlPlaneDriver implements ControlPlaneDriver {
     await removeCuratorCredentials(files);
     this.#running.clear();
     await this.#etcdPair().leave(config, signal);
-    for (const path of [AGENT_PATHS.diskShares, AGENT_PATHS.ca]) await files.remove(path);
+    await files.remove(AGENT_PATHS.diskShares);
+    await files.remove(AGENT_PATHS.ca);
   }
 
   /** Records the owner's signature over cluster id, CA and epoch. Join services send it to machines that join. */
