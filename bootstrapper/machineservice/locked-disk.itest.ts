@@ -78,7 +78,11 @@ async function withMachine(
     /** Resolves when nothing reads codes any more. */
     readonly ended: Promise<void>;
   }) => Promise<void>,
-  { consoleEntry, recovery = ONE_OWNER }: { consoleEntry?: ConsoleEntry; recovery?: OwnerRecovery } = {},
+  {
+    consoleEntry,
+    recovery = ONE_OWNER,
+    reasonNow = () => reason,
+  }: { consoleEntry?: ConsoleEntry; recovery?: OwnerRecovery; reasonNow?: () => DiskError } = {},
 ): Promise<void> {
   await using chip = await factory.start();
   await using tpm = chip.open();
@@ -94,7 +98,10 @@ async function withMachine(
     mirrorLock: () => Promise.resolve(),
   });
   const ports: LockedDiskPorts = {
-    ...{ evidence, reason, clock, log, ownerKeys: [ownerRaw], device: '/dev/sdb', agentVersion: '0.1.0' },
+    ...{ evidence, clock, log, ownerKeys: [ownerRaw], device: '/dev/sdb', agentVersion: '0.1.0' },
+    get reason() {
+      return reasonNow();
+    },
     fingerprint: 'sha256:00',
     machine: { hostname: () => 'n2', addresses: () => ['127.0.0.1'], architecture: () => 'amd64' } as never,
     openConsole: () => Promise.resolve(consoleEntry),
@@ -185,6 +192,23 @@ describe('a machine with a locked state disk', () => {
       await expect(init.statBlobs({ sha256: [] }, call)).rejects.toMatchObject({ code: 'disk-locked' });
       await expect(init.acknowledge({}, call)).rejects.toMatchObject({ code: 'disk-locked' });
     });
+  });
+
+  test('tells an owner the newest reason of a machine that waits for its cluster share', async () => {
+    let newest = new DiskError('disk-share-awaited', 'asking the control planes');
+    await withMachine(
+      async ({ channel }) => {
+        const client = createClient(LockedDiskApi, channel);
+        expect(await client.describe({}, call)).toMatchObject({ code: 'disk-share-awaited' });
+        newest = new DiskError('disk-share-refused', 'asking 192.0.2.1:9090', {
+          cause: new Error('removed'),
+        });
+        expect(await client.describe({}, call)).toMatchObject({
+          ...{ code: 'disk-share-refused', message: 'asking 192.0.2.1:9090: removed' },
+        });
+      },
+      { reasonNow: () => newest },
+    );
   });
 
   test('opens the disk only once when the recovery key of an owner arrives twice', async () => {
