@@ -18,7 +18,9 @@ const UUID = '0f7a1c2e-5b8d-4c3a-9e6f-1a2b3c4d5e6f';
 const SHARE = new Uint8Array(32).fill(5);
 const codes = defineErrors({
   'signer-share-not-member': fault.peer.refused('no', ''),
+  'signer-share-unavailable': fault.operator.precondition('no secret', ''),
   'join-busy': retryable.system.unreachable('later', ''),
+  'signer-key-missing': retryable.system.precondition('starting', ''),
 });
 
 let ending: AsyncDisposableStack;
@@ -156,17 +158,20 @@ describe('createAskShare()', () => {
   });
 
   test('says that a signer refuses, with its code', async () => {
-    cluster.behaviour.diskShare = () =>
-      Promise.reject(new CodedError(codes, 'signer-share-not-member', 'giving'));
-    await expect(machine()(source(unanswered))).rejects.toMatchObject({
-      code: 'disk-share-refused',
-      details: { code: 'signer-share-not-member' },
-    });
+    for (const code of ['signer-share-not-member', 'signer-share-unavailable'] as const) {
+      cluster.behaviour.diskShare = () => Promise.reject(new CodedError(codes, code, 'giving'));
+      await expect(machine()(source(unanswered))).rejects.toMatchObject({
+        code: 'disk-share-refused',
+        details: { code },
+      });
+    }
   });
 
-  test('says that nobody answers, also while a control plane is busy', async () => {
-    cluster.behaviour.diskShare = () => Promise.reject(new CodedError(codes, 'join-busy', 'giving'));
-    await expect(machine()(source(unanswered))).rejects.toMatchObject({ code: 'disk-share-awaited' });
+  test('says that nobody answers, also while a control plane is busy or starts', async () => {
+    for (const code of ['join-busy', 'signer-key-missing'] as const) {
+      cluster.behaviour.diskShare = () => Promise.reject(new CodedError(codes, code, 'giving'));
+      await expect(machine()(source(unanswered))).rejects.toMatchObject({ code: 'disk-share-awaited' });
+    }
     const nobody = `127.0.0.1:${await findFreePort()}`;
     await expect(machine([nobody])(source(unanswered))).rejects.toMatchObject({
       code: 'disk-share-awaited',

@@ -143,9 +143,9 @@ function problemOf(failures: ReadonlyMap<string, unknown>, cause: unknown): Disk
   });
 }
 
-/** Refusals that pass by themselves: a full queue, a control plane that starts. */
-function isPassing({ exit }: RemoteError): boolean {
-  return exit === 'unreachable';
+/** Refusals that pass by themselves: a full queue, a control plane that starts and has not got its keys yet. */
+function isPassing({ exit, retryable }: RemoteError): boolean {
+  return exit === 'unreachable' || (exit === 'precondition' && retryable);
 }
 
 function invalid(why: string, cause?: unknown): JoinClientError {
