@@ -154,7 +154,6 @@ async function put(
   content: RecordContent,
   signal: AbortSignal,
 ): Promise<void> {
-  checkHeader(content);
   const slot = state.slot === 0 ? 1 : 0;
   await commit(ports, { slots, slot, content, key: recordKey(node, content.uuid) }, signal);
 }

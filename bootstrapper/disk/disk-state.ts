@@ -3,6 +3,8 @@ import type { Secret } from '../../internal/secret/index.ts';
 import {
   diskStateOf,
   encodeReady,
+  parseRecord,
+  SLOT_BYTES,
   StateDiskError,
   type DiskState,
   type RecordContent,
@@ -54,9 +56,21 @@ export async function commit(
 ): Promise<void> {
   const { slots, slot, content, key } = next;
   const counter = await tpm.use(signal, (connection) => diskCounter.read(connection, signal));
-  await slots.write(slot, encodeReady((counter ?? 0n) + 1n, content, key));
+  const record = encodeReady((counter ?? 0n) + 1n, content, key);
+  requireReadable(record, key);
+  await slots.write(slot, record);
   await tpm.use(signal, (connection) => diskCounter.increment(connection, signal));
   await slots.wipe(slot === 0 ? 1 : 0);
+}
+
+/** Reads a record as the next start will: it replaces the good one, without which nobody opens the disk. */
+function requireReadable(record: Uint8Array, key: Secret<Uint8Array>): void {
+  const slot = new Uint8Array(SLOT_BYTES);
+  slot.set(record);
+  const found = parseRecord(slot);
+  if (found.kind !== 'ready') throw new TypeError(`the new record of the state disk is ${found.kind}`);
+  found.verify(key);
+  checkHeader(found.content);
 }
 
 /** @throws LuksError, StateDiskError `statedisk-changed` */

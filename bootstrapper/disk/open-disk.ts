@@ -129,7 +129,6 @@ export async function recoverStateDisk(
     const header = await cryptsetup.readHeader();
     const parts = await renewOwnerParts(content, { recoveryKey, settings, log: ports.log });
     const next = { uuid, ...parts, ...seals, approval: undefined, header };
-    checkHeader(next);
     const slot = ready.slot === 0 ? 1 : 0;
     await commit(ports, { slots, slot, content: next, key: recordKey(shares.node, uuid) }, signal);
     await advanceApprovals(ports, settings, next, signal);

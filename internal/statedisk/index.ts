@@ -35,6 +35,7 @@ export {
   encodeFormatting,
   encodeReady,
   isSealedShare,
+  parseRecord,
   PREAMBLE_BYTES,
   SLOT_BYTES,
   type RecordContent,
@@ -52,5 +53,5 @@ export {
   type SharedRecovery,
 } from './recovery-shares.ts';
 export { isMacOfRecipients, macOfRecipients } from './recipients-mac.ts';
-export { isSameSource, type ShareSource } from './share-source.ts';
+export { isSameSource, recordableControlPlanes, type ShareSource } from './share-source.ts';
 export { decodeTyped, groupsOfLine, readGroups, typedDigits, type TypedBytes } from './typed-text.ts';

@@ -2,7 +2,8 @@ import { isIP } from 'node:net';
 import { z } from 'zod';
 
 const MAX_CONTROL_PLANES = 16;
-const MAX_PEM_CHARS = 8 * 1024;
+/** As long as the CA in a ticket may be. */
+const MAX_PEM_CHARS = 16 * 1024;
 const MAX_HOST_CHARS = 64;
 
 /** Where a machine asks for the cluster share of its state disk. It is in the record, whose MAC the machine verifies before it asks. */
@@ -16,24 +17,32 @@ export interface ShareSource {
   readonly controlPlanes: readonly { readonly nodeId: string; readonly host: string }[];
 }
 
+const controlPlaneSchema = z.strictObject({
+  nodeId: z.string().regex(/^[0-9a-z-]{1,64}$/),
+  host: z
+    .string()
+    .max(MAX_HOST_CHARS)
+    .refine((host) => isIP(host) !== 0),
+});
+
 /** The form of a source in a record. */
 export const shareSourceSchema: z.ZodType<ShareSource> = z.strictObject({
   clusterId: z.string().regex(/^[0-9a-f]{32}$/),
   clusterCaPem: z.string().min(1).max(MAX_PEM_CHARS),
   caGeneration: z.int().positive(),
-  controlPlanes: z
-    .array(
-      z.strictObject({
-        nodeId: z.string().regex(/^[0-9a-z-]{1,64}$/),
-        host: z
-          .string()
-          .max(MAX_HOST_CHARS)
-          .refine((host) => isIP(host) !== 0),
-      }),
-    )
-    .min(1)
-    .max(MAX_CONTROL_PLANES),
+  controlPlanes: z.array(controlPlaneSchema).min(1).max(MAX_CONTROL_PLANES),
 });
+
+/** The control planes of a list that fit into a record: those with an address, because a closed machine resolves no names. */
+export function recordableControlPlanes(
+  known: readonly { readonly nodeId: string; readonly host: string }[],
+): ShareSource['controlPlanes'] {
+  const fitting = known.flatMap(({ nodeId, host }) => {
+    const parsed = controlPlaneSchema.safeParse({ nodeId, host });
+    return parsed.success ? [parsed.data] : [];
+  });
+  return fitting.slice(0, MAX_CONTROL_PLANES);
+}
 
 /** Whether two sources have the same content, in any order of the control planes. */
 export function isSameSource(one: ShareSource, other: ShareSource): boolean {

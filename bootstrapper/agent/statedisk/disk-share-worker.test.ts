@@ -1,8 +1,17 @@
 import { describe, expect, test } from '@jest/globals';
-import { isSameSource, type ShareSource } from '../../../internal/statedisk/index.ts';
+import { realHeader } from '../../../internal/luks/fake-header.ts';
+import { Secret } from '../../../internal/secret/index.ts';
+import {
+  encodeReady,
+  isSameSource,
+  parseRecord,
+  SLOT_BYTES,
+  type ShareSource,
+} from '../../../internal/statedisk/index.ts';
 import { FakeClock, settle, superviseForTest } from '../../../internal/testing/index.ts';
 import { DiskError, DiskQueue, type ShareKeeper } from '../../disk/index.ts';
 import { diskShareWorker, keepOwnShare, planDiskShare, type DiskShare } from './disk-share-worker.ts';
+import { directoryFromWire } from '../../roleserve/directory-worker.ts';
 import { all, membership, workerOnly } from '../../roleserve/fake-node.ts';
 import { createFakeRoleValues } from '../../roleserve/fake-role-values.ts';
 
@@ -91,6 +100,44 @@ describe('planDiskShare()', () => {
     expect(planDiskShare(known)).toEqual({ source: wanted });
     const before = planDiskShare({ ...known, clusterDirectory: undefined });
     expect(before).toEqual({ source: { ...wanted, controlPlanes: [...membership.directory] } });
+  });
+});
+
+/** Writes a source into a record and reads it. */
+function throughRecord(clusterShare: ShareSource): unknown {
+  const content = {
+    ...{ uuid: '0f7a1c2e-5b8d-4c3a-9e6f-1a2b3c4d5e6f', nodeShare: new Uint8Array(9), clusterShare },
+    recovery: { kind: 'key', sealed: new Uint8Array(9) },
+    ...{ consoleRecovery: undefined, recipientsMac: undefined, approval: undefined },
+    ...{ registers: new Map<number, Uint8Array>(), header: realHeader() },
+  } as const;
+  const slot = new Uint8Array(SLOT_BYTES);
+  slot.set(encodeReady(1n, content, new Secret(new Uint8Array(32))));
+  const found = parseRecord(slot);
+  return found.kind === 'ready' ? found.content.clusterShare : found.kind;
+}
+
+describe('every list of control planes that a node takes from a curator', () => {
+  const wire = (nodeId: string, address: string) =>
+    ({ nodeId, address, curatorEndpoint: '', apiServer: true }) as never;
+  const good = wire('node-1', '198.18.0.11');
+  test.each([
+    ['a name', [wire('node-2', 'c2.example.org'), good], ['198.18.0.11']],
+    ['capitals in the id', [good, wire('Node-2', '198.18.0.12')], ['198.18.0.11']],
+    ['an address of IPv6', [wire('node-2', '2001:db8::2')], ['2001:db8::2']],
+    ['a long name', [wire('node-2', 'c'.repeat(253)), good], ['198.18.0.11']],
+    ['64 control planes', Array<never>(64).fill(good), Array<string>(16).fill('198.18.0.11')],
+    ['names alone', [wire('node-2', 'c2.example.org')], undefined],
+  ] as const)('fits into the record of the disk, or is not given to it: %s', (_, listed, hosts) => {
+    const clusterDirectory = directoryFromWire(listed);
+    expect(clusterDirectory).toBeDefined();
+    const clusterMembership = { ...membership, clusterId: 'c0'.repeat(16), clusterCaPem: 'CA' };
+    const plan = planDiskShare({ clusterMembership, localRoles: workerOnly, clusterDirectory });
+    const record = 'why' in plan ? undefined : throughRecord({ ...plan.source, caGeneration: 1 });
+    const controlPlanes = hosts?.map((host) => expect.objectContaining({ host }) as unknown);
+    expect(record).toEqual(
+      controlPlanes === undefined ? undefined : expect.objectContaining({ controlPlanes }),
+    );
   });
 });
 

@@ -2,14 +2,13 @@ import { Backoff, type Clock } from '../../../internal/clock/index.ts';
 import { describeError } from '../../../internal/errors/index.ts';
 import { combine, currentValue } from '../../../internal/event/index.ts';
 import { isControlPlane } from '../../../internal/role/index.ts';
-import { isSameSource, type ShareSource } from '../../../internal/statedisk/index.ts';
+import { isSameSource, recordableControlPlanes, type ShareSource } from '../../../internal/statedisk/index.ts';
 import type { Runnable } from '../../../internal/supervisor/index.ts';
 import { isShareError, type DiskQueue, type ShareKeeper } from '../../disk/index.ts';
 import { nextWithin, type RoleState, type RoleValues } from '../../roleserve/index.ts';
 
 /** Pauses while no signer takes the share. A cluster of an earlier release has none until it is upgraded. */
 const PAUSES = { firstMs: 10_000, factor: 2, longestMs: 30 * 60_000 };
-const MAX_CONTROL_PLANES = 16;
 
 type InputName = 'clusterMembership' | 'localRoles' | 'clusterDirectory';
 
@@ -50,8 +49,8 @@ export function planDiskShare({
   if (isControlPlane([...localRoles])) return { why: 'idle: a control plane keeps its share' };
   const { clusterId, clusterCaPem, directory } = clusterMembership;
   const known: readonly { readonly nodeId: string; readonly host: string }[] = clusterDirectory ?? directory;
-  const controlPlanes = known.slice(0, MAX_CONTROL_PLANES).map(({ nodeId, host }) => ({ nodeId, host }));
-  if (controlPlanes.length === 0) return { why: 'the control planes of the cluster' };
+  const controlPlanes = recordableControlPlanes(known);
+  if (controlPlanes.length === 0) return { why: 'a control plane of the cluster with an address' };
   return { source: { clusterId, clusterCaPem, controlPlanes } };
 }
 
