@@ -34,6 +34,7 @@ import {
   readShareKeeper,
   recoverStateDisk,
   takeShareBack,
+  type AskShare,
   type DiskPorts,
   type DiskSettings,
   type ShareQuestion,
@@ -62,7 +63,7 @@ const { log } = createMemoryLogger('disk');
 let factory: SwtpmFactory;
 let directory: string;
 let kernel: FakeKernel;
-let questions: ShareQuestion[];
+let questions: Pick<ShareQuestion, 'uuid' | 'source'>[];
 beforeAll(async () => {
   factory = await createSwtpmFactory();
   directory = await mkdtemp('/dev/shm/cluster-share-');
@@ -119,12 +120,26 @@ function shareOf(uuid: string, secret = 'of the cluster'): Secret<Uint8Array> {
   return new Secret(new Uint8Array(createHash('sha256').update(`${secret} ${uuid}`).digest()));
 }
 
-const askShare = (question: ShareQuestion): Promise<Secret<Uint8Array>> => {
-  questions.push(question);
-  return Promise.resolve(shareOf(question.uuid));
-};
-const askWrong = ({ uuid }: ShareQuestion): Promise<Secret<Uint8Array>> =>
-  Promise.resolve(shareOf(uuid, 'of another cluster'));
+/** Control planes with these secrets, which are asked one after the other as over the network. */
+const asking =
+  (secrets: Readonly<Record<string, string>>): AskShare =>
+  async ({ uuid, source, test, except }) => {
+    questions.push({ uuid, source });
+    let last: unknown = new Error('nobody');
+    for (const [nodeId, secret] of Object.entries(secrets)) {
+      if (nodeId === except) continue;
+      const share = shareOf(uuid, secret);
+      try {
+        await test(share, signal);
+        return { share, nodeId };
+      } catch (error) {
+        last = error;
+      }
+    }
+    throw last as Error;
+  };
+const askShare = asking({ 'node-1': 'of the cluster' });
+const askWrong = asking({ 'node-1': 'of another cluster' });
 
 async function currentState() {
   await using handle = await open(at('disk'));
@@ -175,10 +190,7 @@ describe('giveShareToSigner()', () => {
       expect(kernel.effects).not.toContain('writeAt');
       expect(await REAL.files.stat(at('memory'))).toBeUndefined();
       expect(await openStateDisk(ports, settings(), signal, askShare)).toBe('opened');
-      expect(questions).toEqual([
-        { uuid, source: SOURCE },
-        { uuid, source: SOURCE },
-      ]);
+      expect(questions).toEqual(Array(3).fill({ uuid, source: SOURCE }));
       expect(await openStateDisk(ports, settings(), signal)).toBe('open');
     });
   });
@@ -239,6 +251,26 @@ describe('giveShareToSigner()', () => {
       kernel.reboot();
       expect(await codeOf(openStateDisk(ports, settings(), signal, askShare))).toBe('statedisk-rolled-back');
       expect(questions).toEqual([]);
+    });
+  });
+
+  test('asks a second control plane, and changes nothing if its signer gives another share, or none', async () => {
+    const two = { ...SOURCE, controlPlanes: [...SOURCE.controlPlanes, { nodeId: 'node-2', host: '192.0.2.2' }] };
+    const giveTo = (secrets: Readonly<Record<string, string>>) => (ports: DiskPorts) =>
+      codeOf(giveShareToSigner(ports, settings(), { source: two, askShare: asking(secrets), signal }));
+    const wrong = { 'node-1': 'of another cluster' };
+    await withMachine(async (ports) => {
+      await openStateDisk(ports, settings(), signal);
+      await copyFile(at('disk'), at('copy'));
+      expect(await giveTo({ ...wrong, 'node-2': 'of the cluster' })(ports)).toBe('disk-share-wrong');
+      await expect(giveTo(wrong)(ports)).resolves.toBeUndefined();
+      expect(await isUntouched()).toBe(true);
+      const right = { 'node-1': 'of the cluster', 'node-2': 'of another cluster', 'node-3': 'of the cluster' };
+      expect(await giveTo(right)(ports)).toBe('done');
+      kernel.reboot();
+      expect(await openStateDisk(ports, settings(), signal, asking({ ...wrong, 'node-3': 'of the cluster' }))).toBe(
+        'opened',
+      );
     });
   });
 

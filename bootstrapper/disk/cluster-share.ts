@@ -1,3 +1,4 @@
+import { timingSafeEqual } from 'node:crypto';
 import type { Secret } from '../../internal/secret/index.ts';
 import {
   isAheadOfCounter,
@@ -12,7 +13,9 @@ import {
 import { diskCounter } from './disk-counter.ts';
 import { randomSecret, sealShares, unsealShare } from './disk-seals.ts';
 import { OPENS, type DiskPorts, type DiskSettings } from './disk-settings.ts';
+import { DiskQueue } from './disk-queue.ts';
 import { checkHeader, commit, openDisk, requireReady, type OpenDisk, type Ready } from './disk-state.ts';
+import { DiskError } from './errors.ts';
 
 /** A slot of the LUKS header that exists only while the first one is replaced, in memory. */
 const BESIDE = 2;
@@ -22,10 +25,20 @@ export interface ShareQuestion {
   /** UUID of the disk. */
   readonly uuid: string;
   readonly source: ShareSource;
+  /** Rejects a share that is not the one of this disk: then the next control plane is asked. */
+  readonly test: (share: Secret<Uint8Array>, signal: AbortSignal) => Promise<void>;
+  /** A control plane that is not asked, because its share is known. */
+  readonly except?: string;
 }
 
-/** Asks the signers of the cluster once for the share of a disk. Rejects if none gives it now. */
-export type AskShare = (question: ShareQuestion, signal: AbortSignal) => Promise<Secret<Uint8Array>>;
+/** The share of a disk, and the control plane whose signer has given it. */
+export interface GivenShare {
+  readonly share: Secret<Uint8Array>;
+  readonly nodeId: string;
+}
+
+/** Asks the signers of the cluster once for the share of a disk, one control plane after the other. Rejects if none gives it now. */
+export type AskShare = (question: ShareQuestion, signal: AbortSignal) => Promise<GivenShare>;
 
 /** Where the cluster share of the disk is. */
 export type ShareKeeper =
@@ -63,11 +76,32 @@ export async function giveShareToSigner(
     return 'updated';
   }
   const before = await unsealShare(ports, settings, { which: 'cluster', content }, signal);
-  const given = await askShare({ uuid, source }, signal);
+  const given = await askForMove({ uuid, source }, askShare, signal);
   const header = await replaceSlot(disk, { from: { node, cluster: before }, to: { node, cluster: given } });
   await put(ports, disk, { ...content, clusterShare: source, header }, signal);
   ports.log.info('cluster share of the state disk given to the signers', { uuid });
   return 'given';
+}
+
+/**
+ * The share that the disk gets. There is no slot yet that could prove it: if the cluster has a second control plane, its signer must give the
+ * same one, so that no control plane with a secret of its own closes the disk.
+ */
+async function askForMove(
+  question: Pick<ShareQuestion, 'uuid' | 'source'>,
+  askShare: AskShare,
+  signal: AbortSignal,
+): Promise<Secret<Uint8Array>> {
+  const first = await askShare({ ...question, test: () => Promise.resolve() }, signal);
+  const { controlPlanes } = question.source;
+  if (controlPlanes.every(({ nodeId }) => nodeId === first.nodeId)) return first.share;
+  const test = (share: Secret<Uint8Array>): Promise<void> => {
+    if (timingSafeEqual(share.reveal(), first.share.reveal())) return Promise.resolve();
+    const what = `comparing the share with that of ${first.nodeId}: another one`;
+    return Promise.reject(new DiskError('disk-share-wrong', what));
+  };
+  await askShare({ ...question, test, except: first.nodeId }, signal);
+  return first.share;
 }
 
 /**
@@ -85,7 +119,7 @@ export async function takeShareBack(
   const { content, node } = disk;
   const { uuid, clusterShare: source } = content;
   if (isSealedShare(source)) return 'unchanged';
-  const before = await askShare({ uuid, source }, signal);
+  const before = await askTested({ disk, node, source }, askShare, signal);
   const shares = { node, cluster: randomSecret() };
   const header = await replaceSlot(disk, { from: { node, cluster: before }, to: shares });
   const seals = await sealShares(ports, settings, { shares, uuid, generation: 'current' }, signal);
@@ -97,6 +131,40 @@ export async function takeShareBack(
   if (content.approval !== undefined) ports.log.warn('approvals for the state disk have ended', { uuid });
   ports.log.info('cluster share of the state disk sealed to the TPM', { uuid });
   return 'taken';
+}
+
+/** Asks for the share of a disk whose first slot proves it. @throws DiskError of a missing share */
+export async function askTested(
+  of: {
+    readonly disk: OpenDisk & { readonly state: Ready };
+    readonly node: Secret<Uint8Array>;
+    readonly source: ShareSource;
+  },
+  askShare: AskShare,
+  signal: AbortSignal,
+): Promise<Secret<Uint8Array>> {
+  const { disk, node, source } = of;
+  const { uuid, header } = disk.state.record.content;
+  // Several control planes may answer at the same time, but there is one file for the header.
+  const queue = new DiskQueue();
+  const test = (cluster: Secret<Uint8Array>, asking: AbortSignal): Promise<void> =>
+    queue.run(async () => {
+      asking.throwIfAborted();
+      await disk.cryptsetup.putHeader(header);
+      try {
+        await disk.cryptsetup.check(OPENS.shares, slotKey({ node, cluster }, uuid));
+      } catch (cause) {
+        signal.throwIfAborted();
+        throw new DiskError('disk-share-wrong', 'opening the state disk with the share of a signer', { cause });
+      } finally {
+        await disk.cryptsetup.clear();
+      }
+    });
+  try {
+    return (await askShare({ uuid, source, test }, signal)).share;
+  } finally {
+    await queue.run(() => Promise.resolve());
+  }
 }
 
 /** A disk whose record the machine has verified, with the node share. */

@@ -73,6 +73,11 @@ export function isShareError(error: unknown): error is DiskError {
   return error instanceof DiskError && SHARE_ERRORS.has(error.code);
 }
 
+/** Whether a signer gave a share that is not the one of the disk. */
+export function isWrongShareError(error: unknown): error is DiskError {
+  return error instanceof DiskError && error.code === 'disk-share-wrong';
+}
+
 /** Errors that may pass by themselves: a missing disk, or a control plane, may still appear. */
 const PASSING: ReadonlySet<string> = new Set<string>(['disk-device-missing', ...SHARE_ERRORS]);
 

@@ -14,6 +14,7 @@ export {
   readShareKeeper,
   takeShareBack,
   type AskShare,
+  type GivenShare,
   type ShareKeeper,
   type ShareQuestion,
 } from './cluster-share.ts';
@@ -21,6 +22,6 @@ export type { DiskPorts, DiskSettings } from './disk-settings.ts';
 
 export { DiskQueue } from './disk-queue.ts';
 export { destroyStateDisk } from './destroy-disk.ts';
-export { DiskError, isLockedDiskError, isShareError, isStayingDiskError } from './errors.ts';
+export { DiskError, isLockedDiskError, isShareError, isStayingDiskError, isWrongShareError } from './errors.ts';
 export { openStateDisk, readLockedDisk, recoverStateDisk, type LockedDisk } from './open-disk.ts';
 export { provisionedDisk } from './provisioned-disk.ts';

@@ -12,7 +12,7 @@ import {
   type OwnerRecovery,
   type RecordContent,
 } from '../../internal/statedisk/index.ts';
-import type { AskShare } from './cluster-share.ts';
+import { askTested, type AskShare } from './cluster-share.ts';
 import { diskCounter } from './disk-counter.ts';
 import {
   advanceApprovals,
@@ -162,9 +162,8 @@ async function unlock(
   const { uuid, clusterShare: source } = content;
   const cluster = isSealedShare(source)
     ? await unsealShare(ports, settings, { which: 'cluster', content }, signal)
-    : await askShare({ uuid, source }, signal);
+    : await askTested({ disk, node, source }, askShare, signal);
   const key = slotKey({ node, cluster }, uuid);
-  if (!isSealedShare(source)) await refuseWrongShare(disk, key, signal);
   if (isAhead) await ports.tpm.use(signal, (connection) => diskCounter.increment(connection, signal));
   if (state.hasOther) await slots.wipe(state.slot === 0 ? 1 : 0);
   await advanceApprovals(ports, settings, content, signal);
@@ -186,23 +185,6 @@ function warnOfThreshold(
   const disk = ownersNeeded(recovery);
   if (disk !== provisioned)
     log.warn('the state disk keeps the recovery threshold of its formatting', { disk, provisioned });
-}
-
-/** A signer whose secret differs gives another share: then nothing was changed, and another signer may give the right one. */
-async function refuseWrongShare(
-  { cryptsetup, state }: OpenDisk & { readonly state: Ready },
-  key: Secret<Uint8Array>,
-  signal: AbortSignal,
-): Promise<void> {
-  await cryptsetup.putHeader(state.record.content.header);
-  try {
-    await cryptsetup.check(OPENS.shares, key);
-  } catch (cause) {
-    signal.throwIfAborted();
-    throw new DiskError('disk-share-wrong', 'opening the state disk with the share of a signer', { cause });
-  } finally {
-    await cryptsetup.clear();
-  }
 }
 
 function refuseToAsk(): Promise<never> {

@@ -10,6 +10,7 @@ import { createMachineKeys, FakeCluster } from '../../../internal/testing/cluste
 import { findFreePort } from '../../../internal/testing/network/free-port.ts';
 import type { Tpm } from '../../../internal/tpm/index.ts';
 import { createJoinUpgrades, knownEndpoints } from '../../joinclient/index.ts';
+import { DiskError } from '../../disk/index.ts';
 import { createAskShare } from './ask-share.ts';
 
 const clock = new SystemClock();
@@ -82,15 +83,16 @@ function machine(endpoints: readonly string[] = [cluster.endpoint], nowMs = () =
       pinned: undefined,
     },
   );
-  return (from = source()) => ask({ uuid: UUID, source: from }, signal);
+  return (from = source(), test = (_: Secret<Uint8Array>) => Promise.resolve(), except = '') =>
+    ask({ uuid: UUID, source: from, test, except }, signal);
 }
 
 const unanswered = { controlPlanes: [{ nodeId: 'node-9', host: '127.0.0.9' }] };
 
 describe('createAskShare()', () => {
   test('gets the share that a signer has encrypted for this TPM, also at a provisioned endpoint', async () => {
-    const share = await machine()(source(unanswered));
-    expect(share.reveal()).toEqual(SHARE);
+    const { share, nodeId } = await machine()(source(unanswered));
+    expect([share.reveal(), nodeId]).toEqual([SHARE, cluster.nodeId]);
     expect(cluster.said).toEqual(['introduce', 'disk share']);
   });
 
@@ -106,8 +108,31 @@ describe('createAskShare()', () => {
 
   test('asks the next endpoint if one belongs to another cluster', async () => {
     await using refusing = await FakeCluster.start(clock, { ownerKey: cluster.owner.privateKey });
-    const share = await machine([refusing.endpoint, cluster.endpoint])(source(unanswered));
+    const { share } = await machine([refusing.endpoint, cluster.endpoint])(source(unanswered));
     expect(share.reveal()).toEqual(SHARE);
+  });
+
+  test('asks the next control plane if a signer gives a wrong share, and says so if no other one answers', async () => {
+    await using second = await cluster.startSecond(clock);
+    second.behaviour.diskShare = (request, session) =>
+      Promise.resolve(second.diskShareFor(request, session, { share: new Uint8Array(32) }));
+    const wrong = new DiskError('disk-share-wrong', 'opening the disk');
+    const test = (share: Secret<Uint8Array>): Promise<void> =>
+      share.reveal()[0] === SHARE[0] ? Promise.resolve() : Promise.reject(wrong);
+    const found = await machine([second.endpoint, cluster.endpoint])(source(unanswered), test);
+    expect([found.share.reveal(), found.nodeId]).toEqual([SHARE, cluster.nodeId]);
+    expect(second.said).toContain('disk share');
+    await expect(machine([second.endpoint])(source(unanswered), test)).rejects.toMatchObject({
+      code: 'disk-share-wrong',
+      message: `asking ${second.endpoint} for the share of the state disk`,
+      cause: wrong,
+    });
+  });
+
+  test('asks no control plane whose share is known, at whatever endpoint', async () => {
+    const known = machine()(source(unanswered), undefined, cluster.nodeId);
+    await expect(known).rejects.toMatchObject({ code: 'disk-share-awaited' });
+    expect(cluster.said).not.toContain('disk share');
   });
 
   test.each([

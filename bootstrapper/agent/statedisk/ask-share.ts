@@ -10,7 +10,7 @@ import type { Secret } from '../../../internal/secret/index.ts';
 import { SHARE_BYTES, type ShareSource } from '../../../internal/statedisk/index.ts';
 import type { DiskShare } from '../../../joinservice/joinproto/gen/join_pb.js';
 import type { MachineEvidence } from '../../attest/index.ts';
-import { DiskError, type AskShare, type ShareQuestion } from '../../disk/index.ts';
+import { DiskError, isWrongShareError, type AskShare, type GivenShare, type ShareQuestion } from '../../disk/index.ts';
 import {
   discover,
   JoinClientError,
@@ -35,7 +35,7 @@ interface DiskShareOptions {
 }
 
 /**
- * Asks each known join service of the cluster once for the share of a state disk, with fresh evidence, until one gives it. The answer is
+ * Asks each known join service of the cluster once for the share of a state disk, with fresh evidence, until one gives the right one. The answer is
  * signed by the cluster CA, so that no join service chooses the share.
  * @throws DiskError `disk-share-refused` if a signer refuses, `disk-share-awaited` if none answers
  */
@@ -43,7 +43,9 @@ export function createAskShare(ports: DiskSharePorts, options: DiskShareOptions)
   return async (question, signal) => {
     const { clock } = ports;
     const { endpoints: provisioned } = await discover(options.sources, clock, signal);
-    const listed = question.source.controlPlanes.map(({ host }) => formatEndpoint(host, PORTS.join));
+    const listed = question.source.controlPlanes
+      .filter(({ nodeId }) => nodeId !== question.except)
+      .map(({ host }) => formatEndpoint(host, PORTS.join));
     const endpoints = [...new Set([...listed, ...provisioned])];
     const failures = new Map<string, unknown>();
     const onFailure = (endpoint: string, error: unknown): void => void failures.set(endpoint, error);
@@ -51,7 +53,7 @@ export function createAskShare(ports: DiskSharePorts, options: DiskShareOptions)
       askOver(endpoint, { ports, options, question, signal: attempt });
     try {
       using answer = await openFirst(endpoints, ask, { clock, onFailure, signal });
-      return answer.share;
+      return { share: answer.share, nodeId: answer.nodeId };
     } catch (cause) {
       signal.throwIfAborted();
       throw problemOf(failures, cause);
@@ -67,13 +69,15 @@ async function askOver(
     readonly question: ShareQuestion;
     readonly signal: AbortSignal;
   },
-): Promise<Disposable & { readonly share: Secret<Uint8Array> }> {
+): Promise<Disposable & GivenShare> {
   const { ports, options, question, signal } = by;
   const { evidence, clock } = ports;
   const { uuid, source } = question;
   const trust = trustFrom(source, options, endpoint);
   using open = await JoinSession.open(endpoint, ports, { trust, signal });
   const { session, cluster } = open;
+  const { serverId: nodeId } = cluster;
+  if (nodeId === question.except) throw new JoinClientError('joinclient-session-closed', `${endpoint} was asked before`);
   const request = await evidence.readEnrolment(signal);
   if (request === undefined) throw new TypeError('only a machine with a TPM asks for the share of its disk');
   const enrolment = encodeEnrolmentRequest(request);
@@ -87,7 +91,8 @@ async function askOver(
   const share = await decrypt(given, session, (challenge, of) =>
     evidence.answerChallenge(challenge, of, signal),
   );
-  return { share, [Symbol.dispose]: () => undefined };
+  await question.test(share, signal);
+  return { share, nodeId, [Symbol.dispose]: () => undefined };
 }
 
 /** As a member trusts: the node that the record names at this endpoint, and at others any control plane. */
@@ -128,8 +133,11 @@ async function decrypt(
   return share;
 }
 
-/** A refusal says more than an endpoint that does not answer. */
+/** A wrong share says more than a refusal, and that more than an endpoint that does not answer. */
 function problemOf(failures: ReadonlyMap<string, unknown>, cause: unknown): DiskError {
+  for (const [endpoint, error] of failures)
+    if (isWrongShareError(error))
+      return new DiskError(error.code, `asking ${endpoint} for the share of the state disk`, { cause: error });
   for (const [endpoint, error] of failures)
     if (error instanceof RemoteError && !isPassing(error))
       return new DiskError('disk-share-refused', `asking ${endpoint} for the share of the state disk`, {

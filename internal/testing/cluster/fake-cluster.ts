@@ -98,7 +98,7 @@ interface TestAuthority {
  * for tests only.
  */
 export class FakeCluster implements AsyncDisposable {
-  readonly clusterId = randomBytes(16).toString('hex');
+  readonly clusterId: string;
   readonly owner: { readonly publicKey: KeyObject; readonly privateKey: KeyObject };
   readonly behaviour: FakeClusterBehaviour;
   /** How often a membership was issued to each node, by node id. */
@@ -117,8 +117,9 @@ export class FakeCluster implements AsyncDisposable {
 
   private constructor(
     [ca, kubernetesCa]: readonly [TestAuthority, TestAuthority],
-    { clock, host, ownerKey }: { readonly clock: Clock } & FakeClusterOptions,
+    { clock, host, ownerKey, clusterId }: { readonly clock: Clock; clusterId?: string } & FakeClusterOptions,
   ) {
+    this.clusterId = clusterId ?? randomBytes(16).toString('hex');
     this.#ca = ca.signer;
     this.#caKeyPem = ca.keyPem;
     this.#kubernetesCa = kubernetesCa.signer;
@@ -173,6 +174,16 @@ export class FakeCluster implements AsyncDisposable {
     const cluster = new FakeCluster([ca, kubernetesCa], { clock, host, ownerKey });
     cluster.endpoint = `${host}:${await cluster.#server.listen(host, 0)}`;
     return cluster;
+  }
+
+  /** Starts a second control plane of this cluster. */
+  async startSecond(clock: Clock): Promise<FakeCluster> {
+    const ca = { signer: this.#ca, keyPem: this.#caKeyPem };
+    const kubernetesCa = { signer: this.#kubernetesCa, keyPem: this.#caKeyPem };
+    const at = { clock, host: this.#host, ownerKey: this.owner.privateKey, clusterId: this.clusterId };
+    const second = new FakeCluster([ca, kubernetesCa], at);
+    second.endpoint = `${this.#host}:${await second.#server.listen(this.#host, 0)}`;
+    return second;
   }
 
   /** The id of the responding node. */
