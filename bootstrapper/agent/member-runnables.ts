@@ -97,7 +97,7 @@ export function memberRunnables(agent: Agent): Readonly<Record<string, Runnable>
     'disk-share': diskShareWorker({
       ...agent,
       holdsKeys: () => agent.keys.holdsKeys(),
-      readCaGeneration: async () => (await readKnownClusterCa(agent)).generation,
+      readKnownCa: () => readKnownClusterCa(agent),
     }),
     proxy: proxyWorker(agent),
     evidence: evidenceSocketRunnable(agent),

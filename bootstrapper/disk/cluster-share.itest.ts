@@ -56,7 +56,10 @@ const SOURCE: ShareSource = {
   clusterId: 'c0'.repeat(16),
   clusterCaPem: '-----BEGIN CERTIFICATE-----',
   caGeneration: 1,
+  floors: {},
   controlPlanes: [{ nodeId: 'node-1', host: '192.0.2.1' }],
+  endpoints: [],
+  proven: ['node-1:9090'],
 };
 const { log } = createMemoryLogger('disk');
 
@@ -123,15 +126,16 @@ function shareOf(uuid: string, secret = 'of the cluster'): Secret<Uint8Array> {
 /** Control planes with these secrets, which are asked one after the other as over the network. */
 const asking =
   (secrets: Readonly<Record<string, string>>): AskShare =>
-  async ({ uuid, source, test, except }) => {
+  async ({ uuid, source, test, among, except }) => {
     questions.push({ uuid, source });
     let last: unknown = new Error('nobody');
     for (const [nodeId, secret] of Object.entries(secrets)) {
-      if (nodeId === except) continue;
+      const isNamed = source.controlPlanes.some((each) => each.nodeId === nodeId);
+      if (nodeId === except || (among === 'source' && !isNamed)) continue;
       const share = shareOf(uuid, secret);
       try {
         await test(share, signal);
-        return { share, nodeId };
+        return { share, nodeId, endpoint: `${nodeId}:9090` };
       } catch (error) {
         last = error;
       }
@@ -190,7 +194,8 @@ describe('giveShareToSigner()', () => {
       expect(kernel.effects).not.toContain('writeAt');
       expect(await REAL.files.stat(at('memory'))).toBeUndefined();
       expect(await openStateDisk(ports, settings(), signal, askShare)).toBe('opened');
-      expect(questions).toEqual(Array(3).fill({ uuid, source: SOURCE }));
+      const asked = { uuid, source: SOURCE };
+      expect(questions).toEqual([{ uuid, source: { ...SOURCE, proven: [] } }, asked, asked]);
       expect(await openStateDisk(ports, settings(), signal)).toBe('open');
     });
   });
@@ -230,7 +235,8 @@ describe('giveShareToSigner()', () => {
       await give(ports);
       questions.length = 0;
       const { slot, record } = await currentState();
-      const elsewhere = { ...SOURCE, controlPlanes: [{ nodeId: 'node-6', host: '198.51.100.6' }] };
+      const two = [...SOURCE.controlPlanes, { nodeId: 'node-6', host: '198.51.100.6' }];
+      const elsewhere = { ...SOURCE, controlPlanes: two };
       const forged = encodeReady(
         record.sequence,
         { ...record.content, clusterShare: elsewhere },
@@ -254,8 +260,28 @@ describe('giveShareToSigner()', () => {
     });
   });
 
+  test('notes other endpoints once one of them has given the share, and keeps those that gave it before', async () => {
+    const at6 = { ...SOURCE, controlPlanes: [{ nodeId: 'node-6', host: '198.51.100.6' }] };
+    const update = (ports: DiskPorts, ask: AskShare) =>
+      codeOf(giveShareToSigner(ports, settings(), { source: at6, askShare: ask, signal }));
+    await withMachine(async (ports) => {
+      await openStateDisk(ports, settings(), signal);
+      await give(ports);
+      await copyFile(at('disk'), at('copy'));
+      await expect(update(ports, askShare)).resolves.toBeUndefined();
+      expect(await update(ports, asking({ 'node-6': 'of another cluster' }))).toBe('disk-share-wrong');
+      expect(await isUntouched()).toBe(true);
+      expect(await update(ports, asking({ 'node-6': 'of the cluster' }))).toBe('done');
+      const { clusterShare } = await currentRecord();
+      expect(clusterShare).toEqual({ ...at6, proven: ['node-6:9090', 'node-1:9090'] });
+    });
+  });
+
   test('asks a second control plane, and changes nothing if its signer gives another share, or none', async () => {
-    const two = { ...SOURCE, controlPlanes: [...SOURCE.controlPlanes, { nodeId: 'node-2', host: '192.0.2.2' }] };
+    const two = {
+      ...SOURCE,
+      controlPlanes: [...SOURCE.controlPlanes, { nodeId: 'node-2', host: '192.0.2.2' }],
+    };
     const giveTo = (secrets: Readonly<Record<string, string>>) => (ports: DiskPorts) =>
       codeOf(giveShareToSigner(ports, settings(), { source: two, askShare: asking(secrets), signal }));
     const wrong = { 'node-1': 'of another cluster' };
@@ -265,12 +291,16 @@ describe('giveShareToSigner()', () => {
       expect(await giveTo({ ...wrong, 'node-2': 'of the cluster' })(ports)).toBe('disk-share-wrong');
       await expect(giveTo(wrong)(ports)).resolves.toBeUndefined();
       expect(await isUntouched()).toBe(true);
-      const right = { 'node-1': 'of the cluster', 'node-2': 'of another cluster', 'node-3': 'of the cluster' };
+      const right = {
+        'node-1': 'of the cluster',
+        'node-2': 'of another cluster',
+        'node-3': 'of the cluster',
+      };
       expect(await giveTo(right)(ports)).toBe('done');
       kernel.reboot();
-      expect(await openStateDisk(ports, settings(), signal, asking({ ...wrong, 'node-3': 'of the cluster' }))).toBe(
-        'opened',
-      );
+      expect(
+        await openStateDisk(ports, settings(), signal, asking({ ...wrong, 'node-3': 'of the cluster' })),
+      ).toBe('opened');
     });
   });
 

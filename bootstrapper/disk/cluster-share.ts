@@ -4,9 +4,11 @@ import {
   isAheadOfCounter,
   isSameSource,
   isSealedShare,
+  provenSource,
   recordKey,
   slotKey,
   type DiskShares,
+  type KnownSource,
   type RecordContent,
   type ShareSource,
 } from '../../internal/statedisk/index.ts';
@@ -27,14 +29,17 @@ export interface ShareQuestion {
   readonly source: ShareSource;
   /** Rejects a share that is not the one of this disk: then the next control plane is asked. */
   readonly test: (share: Secret<Uint8Array>, signal: AbortSignal) => Promise<void>;
+  /** Whether only the endpoints of the source are asked, or also those that the machine has been provisioned with. */
+  readonly among: 'source' | 'all';
   /** A control plane that is not asked, because its share is known. */
   readonly except?: string;
 }
 
-/** The share of a disk, and the control plane whose signer has given it. */
+/** The share of a disk, and the control plane whose signer has given it, at this endpoint. */
 export interface GivenShare {
   readonly share: Secret<Uint8Array>;
   readonly nodeId: string;
+  readonly endpoint: string;
 }
 
 /** Asks the signers of the cluster once for the share of a disk, one control plane after the other. Rejects if none gives it now. */
@@ -64,21 +69,29 @@ export async function readShareKeeper(
 export async function giveShareToSigner(
   ports: DiskPorts,
   settings: DiskSettings,
-  options: { readonly source: ShareSource; readonly askShare: AskShare; readonly signal: AbortSignal },
+  options: { readonly source: KnownSource; readonly askShare: AskShare; readonly signal: AbortSignal },
 ): Promise<'given' | 'updated' | 'unchanged'> {
-  const { source, askShare, signal } = options;
+  const { source: known, askShare, signal } = options;
+  const source = provenSource(known, { now: [], before: [] });
   const disk = await openVerified(ports, settings, signal);
   const { content, node } = disk;
   const { uuid, clusterShare } = content;
   if (!isSealedShare(clusterShare)) {
     if (isSameSource(clusterShare, source)) return 'unchanged';
-    await put(ports, disk, { ...content, clusterShare: source }, signal);
+    // A curator names the new endpoints: they count once one of them has given the share.
+    const { endpoint } = await askTested({ disk, node, source, among: 'source' }, askShare, signal);
+    const next = provenSource(known, { now: [endpoint], before: clusterShare.proven });
+    await put(ports, disk, { ...content, clusterShare: next }, signal);
     return 'updated';
   }
   const before = await unsealShare(ports, settings, { which: 'cluster', content }, signal);
-  const given = await askForMove({ uuid, source }, askShare, signal);
-  const header = await replaceSlot(disk, { from: { node, cluster: before }, to: { node, cluster: given } });
-  await put(ports, disk, { ...content, clusterShare: source, header }, signal);
+  const given = await askForMove({ uuid, source, among: 'all' }, askShare, signal);
+  const header = await replaceSlot(disk, {
+    from: { node, cluster: before },
+    to: { node, cluster: given.share },
+  });
+  const proven = provenSource(known, { now: given.endpoints, before: [] });
+  await put(ports, disk, { ...content, clusterShare: proven, header }, signal);
   ports.log.info('cluster share of the state disk given to the signers', { uuid });
   return 'given';
 }
@@ -88,20 +101,22 @@ export async function giveShareToSigner(
  * same one, so that no control plane with a secret of its own closes the disk.
  */
 async function askForMove(
-  question: Pick<ShareQuestion, 'uuid' | 'source'>,
+  question: Pick<ShareQuestion, 'uuid' | 'source' | 'among'>,
   askShare: AskShare,
   signal: AbortSignal,
-): Promise<Secret<Uint8Array>> {
+): Promise<{ readonly share: Secret<Uint8Array>; readonly endpoints: readonly string[] }> {
   const first = await askShare({ ...question, test: () => Promise.resolve() }, signal);
   const { controlPlanes } = question.source;
-  if (controlPlanes.every(({ nodeId }) => nodeId === first.nodeId)) return first.share;
-  const test = (share: Secret<Uint8Array>): Promise<void> => {
-    if (timingSafeEqual(share.reveal(), first.share.reveal())) return Promise.resolve();
+  const { share } = first;
+  if (controlPlanes.every(({ nodeId }) => nodeId === first.nodeId))
+    return { share, endpoints: [first.endpoint] };
+  const test = (other: Secret<Uint8Array>): Promise<void> => {
+    if (timingSafeEqual(other.reveal(), share.reveal())) return Promise.resolve();
     const what = `comparing the share with that of ${first.nodeId}: another one`;
     return Promise.reject(new DiskError('disk-share-wrong', what));
   };
-  await askShare({ ...question, test, except: first.nodeId }, signal);
-  return first.share;
+  const second = await askShare({ ...question, test, except: first.nodeId }, signal);
+  return { share, endpoints: [first.endpoint, second.endpoint] };
 }
 
 /**
@@ -119,7 +134,7 @@ export async function takeShareBack(
   const { content, node } = disk;
   const { uuid, clusterShare: source } = content;
   if (isSealedShare(source)) return 'unchanged';
-  const before = await askTested({ disk, node, source }, askShare, signal);
+  const { share: before } = await askTested({ disk, node, source, among: 'all' }, askShare, signal);
   const shares = { node, cluster: randomSecret() };
   const header = await replaceSlot(disk, { from: { node, cluster: before }, to: shares });
   const seals = await sealShares(ports, settings, { shares, uuid, generation: 'current' }, signal);
@@ -139,11 +154,12 @@ export async function askTested(
     readonly disk: OpenDisk & { readonly state: Ready };
     readonly node: Secret<Uint8Array>;
     readonly source: ShareSource;
+    readonly among: ShareQuestion['among'];
   },
   askShare: AskShare,
   signal: AbortSignal,
-): Promise<Secret<Uint8Array>> {
-  const { disk, node, source } = of;
+): Promise<GivenShare> {
+  const { disk, node, source, among } = of;
   const { uuid, header } = disk.state.record.content;
   // Several control planes may answer at the same time, but there is one file for the header.
   const queue = new DiskQueue();
@@ -155,13 +171,15 @@ export async function askTested(
         await disk.cryptsetup.check(OPENS.shares, slotKey({ node, cluster }, uuid));
       } catch (cause) {
         signal.throwIfAborted();
-        throw new DiskError('disk-share-wrong', 'opening the state disk with the share of a signer', { cause });
+        throw new DiskError('disk-share-wrong', 'opening the state disk with the share of a signer', {
+          cause,
+        });
       } finally {
         await disk.cryptsetup.clear();
       }
     });
   try {
-    return (await askShare({ uuid, source, test }, signal)).share;
+    return await askShare({ uuid, source, among, test }, signal);
   } finally {
     await queue.run(() => Promise.resolve());
   }

@@ -162,7 +162,7 @@ async function unlock(
   const { uuid, clusterShare: source } = content;
   const cluster = isSealedShare(source)
     ? await unsealShare(ports, settings, { which: 'cluster', content }, signal)
-    : await askTested({ disk, node, source }, askShare, signal);
+    : (await askTested({ disk, node, source, among: 'all' }, askShare, signal)).share;
   const key = slotKey({ node, cluster }, uuid);
   if (isAhead) await ports.tpm.use(signal, (connection) => diskCounter.increment(connection, signal));
   if (state.hasOther) await slots.wipe(state.slot === 0 ? 1 : 0);

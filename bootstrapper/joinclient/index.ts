@@ -27,5 +27,6 @@ export { proxiesIn } from './proxies.ts';
 export type { JoinProblem, JoinStatus } from './join-status.ts';
 export type { OpenedTicket } from './open-ticket.ts';
 export type { KnownCa } from './cluster-cas.ts';
+export type { ClusterTrust } from './verify-cluster.ts';
 export { ensureTicketKeys } from './ticket-keys.ts';
 export { unitStatusRunnable } from './unit-status.ts';

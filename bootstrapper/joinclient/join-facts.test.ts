@@ -5,6 +5,7 @@ import { JoinFacts } from './join-facts.ts';
 const cluster = {
   clusterId: 'c',
   clusterName: 'test',
+  acceptedCaPem: '',
   ownedCaPem: '',
   clusterCaPem: '',
   epoch: 1,

@@ -30,6 +30,8 @@ export interface VerifiedCluster {
    * replaced.
    */
   readonly clusterCaPem: string;
+  /** All CAs of the cluster that this machine may trust now: during a rotation, control planes sign with one or the other. */
+  readonly acceptedCaPem: string;
   /**
    * The CA in the owner's signature over the cluster. It is no longer the current CA after a rotation of the shared
    * keys has replaced it.
@@ -103,7 +105,11 @@ export function verifyCluster(
   if (!isSignedByEd25519Key(pubKeyDer, joinServerStatement(session), identity.signature))
     throw unproved(clusterId, `invalid session signature of ${nodeId}`);
   const clockOffsetMs = nowMs - serverNowMs;
-  return { clusterId, clusterName, clusterCaPem, ownedCaPem, epoch, serverId: nodeId, clockOffsetMs };
+  const acceptedCaPem = cas.map(({ pem }) => pem).join('\n');
+  return {
+    ...{ clusterId, clusterName, clusterCaPem, acceptedCaPem, ownedCaPem, epoch },
+    ...{ serverId: nodeId, clockOffsetMs },
+  };
 }
 
 /** @throws JoinClientError `joinclient-clock-off`, with the seconds */

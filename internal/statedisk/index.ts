@@ -53,5 +53,12 @@ export {
   type SharedRecovery,
 } from './recovery-shares.ts';
 export { isMacOfRecipients, macOfRecipients } from './recipients-mac.ts';
-export { isSameSource, recordableControlPlanes, type ShareSource } from './share-source.ts';
+export {
+  isSameSource,
+  provenSource,
+  recordableControlPlanes,
+  recordableEndpoints,
+  type KnownSource,
+  type ShareSource,
+} from './share-source.ts';
 export { decodeTyped, groupsOfLine, readGroups, typedDigits, type TypedBytes } from './typed-text.ts';

@@ -12,6 +12,8 @@ import {
   isAheadOfCounter,
   isSameSource,
   PREAMBLE_BYTES,
+  provenSource,
+  recordableEndpoints,
   recordKey,
   SLOT_BYTES,
   slotKey,
@@ -163,7 +165,10 @@ describe('parseRecord()', () => {
     clusterId: 'c0'.repeat(16),
     clusterCaPem: '-----BEGIN CERTIFICATE-----',
     caGeneration: 1,
+    floors: { owners: { serial: 3, sha256: 'ab'.repeat(32) }, signedAfterMs: 5 },
     controlPlanes: [{ nodeId: 'node-1', host: '192.0.2.1' }],
+    endpoints: ['c1.example.org:9090', '[2001:db8::2]:9094'],
+    proven: ['192.0.2.1:9090'],
   };
 
   test('returns where to ask for the cluster share that the machine does not keep', () => {
@@ -183,6 +188,8 @@ describe('parseRecord()', () => {
     ['a host name', { controlPlanes: [{ nodeId: 'node-1', host: 'c1.example.org' }] }],
     ['no CA', { clusterCaPem: '' }],
     ['something unknown', { share: 'AAAA' }],
+    ['an endpoint without a port', { endpoints: ['192.0.2.1'] }],
+    ['five endpoints that gave the share', { proven: [1, 2, 3, 4, 5].map((port) => `192.0.2.1:${port}`) }],
   ])('makes no record whose cluster share is with %s', (_, changed) => {
     const clusterShare = { ...SOURCE, ...changed };
     expect(() => encodeReady(5n, { ...CONTENT, clusterShare }, KEY)).toThrow(RangeError);
@@ -192,8 +199,23 @@ describe('parseRecord()', () => {
     const two = [...SOURCE.controlPlanes, { nodeId: 'node-2', host: '192.0.2.2' }];
     const both = { ...SOURCE, controlPlanes: two };
     expect(isSameSource(both, { ...SOURCE, controlPlanes: two.toReversed() })).toBe(true);
-    for (const other of [SOURCE, { ...both, caGeneration: 2 }, { ...both, clusterCaPem: 'x' }])
+    for (const other of [
+      ...[SOURCE, { ...both, caGeneration: 2 }, { ...both, clusterCaPem: 'x' }],
+      ...[
+        { ...both, floors: {} },
+        { ...both, endpoints: [] },
+      ],
+    ])
       expect(isSameSource(both, other)).toBe(false);
+    const unproven: ShareSource = { ...both, proven: [] };
+    expect(isSameSource(both, unproven)).toBe(true);
+  });
+
+  test('a source keeps the newest four endpoints that gave the share, and endpoints that a record can hold', () => {
+    const { proven } = provenSource(SOURCE, { now: ['a:1', 'b:1'], before: ['b:1', 'c:1', 'd:1', 'e:1'] });
+    expect(proven).toEqual(['a:1', 'b:1', 'c:1', 'd:1']);
+    const many = ['192.0.2.1', 'a b:1', ...Array.from({ length: 20 }, (_, at) => `c${at}:9090`)];
+    expect(recordableEndpoints([...many, ...many])).toEqual(many.slice(2, 18));
   });
 
   test.each([

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
 import { answerChallenge, readEnrolmentRequest } from '../../../internal/attestation/enrolment/index.ts';
 import { MachineKeyIssuer, proveKey } from '../../../internal/attestation/machinekey/index.ts';
@@ -10,7 +11,7 @@ import { createMachineKeys, FakeCluster } from '../../../internal/testing/cluste
 import { findFreePort } from '../../../internal/testing/network/free-port.ts';
 import type { Tpm } from '../../../internal/tpm/index.ts';
 import { createJoinUpgrades, knownEndpoints } from '../../joinclient/index.ts';
-import { DiskError } from '../../disk/index.ts';
+import { DiskError, type ShareQuestion } from '../../disk/index.ts';
 import { createAskShare } from './ask-share.ts';
 
 const clock = new SystemClock();
@@ -51,13 +52,20 @@ function source(over: Partial<ShareSource> = {}): ShareSource {
     clusterId: cluster.clusterId,
     clusterCaPem: cluster.caPem,
     caGeneration: 1,
+    floors: {},
     controlPlanes: [{ nodeId: cluster.nodeId, host: '192.0.2.1' }],
+    endpoints: [],
+    proven: [],
     ...over,
   };
 }
 
 /** A machine that knows these endpoints beside those of its record, which do not answer. */
-function machine(endpoints: readonly string[] = [cluster.endpoint], nowMs = () => clock.nowMs()) {
+function machine(
+  endpoints: readonly string[] = [cluster.endpoint],
+  nowMs = () => clock.nowMs(),
+  known: Pick<Parameters<typeof createAskShare>[1], 'readKnownCa'> = {},
+) {
   const keys = createMachineKeys();
   const privKey = new Secret(keys.privateKey);
   const own = { tpm, attestationKeySecret: new Secret<Uint8Array>(new Uint8Array(32).fill(7)) };
@@ -81,10 +89,11 @@ function machine(endpoints: readonly string[] = [cluster.endpoint], nowMs = () =
       sources: [knownEndpoints('test', () => endpoints)],
       ownerKeys: [cluster.ownerKey],
       pinned: undefined,
+      ...known,
     },
   );
-  return (from = source(), test = (_: Secret<Uint8Array>) => Promise.resolve(), except = '') =>
-    ask({ uuid: UUID, source: from, test, except }, signal);
+  return (from = source(), over: Partial<ShareQuestion> = {}) =>
+    ask({ uuid: UUID, source: from, test: () => Promise.resolve(), among: 'all', ...over }, signal);
 }
 
 const unanswered = { controlPlanes: [{ nodeId: 'node-9', host: '127.0.0.9' }] };
@@ -119,18 +128,27 @@ describe('createAskShare()', () => {
     const wrong = new DiskError('disk-share-wrong', 'opening the disk');
     const test = (share: Secret<Uint8Array>): Promise<void> =>
       share.reveal()[0] === SHARE[0] ? Promise.resolve() : Promise.reject(wrong);
-    const found = await machine([second.endpoint, cluster.endpoint])(source(unanswered), test);
+    const found = await machine([second.endpoint, cluster.endpoint])(source(unanswered), { test });
     expect([found.share.reveal(), found.nodeId]).toEqual([SHARE, cluster.nodeId]);
     expect(second.said).toContain('disk share');
-    await expect(machine([second.endpoint])(source(unanswered), test)).rejects.toMatchObject({
+    await expect(machine([second.endpoint])(source(unanswered), { test })).rejects.toMatchObject({
       code: 'disk-share-wrong',
       message: `asking ${second.endpoint} for the share of the state disk`,
       cause: wrong,
     });
   });
 
+  test('asks the endpoints of a new list alone, which are those of its control planes, of operators and of relays', async () => {
+    const only = { among: 'source' } as const;
+    await expect(machine()(source(unanswered), only)).rejects.toMatchObject({ code: 'disk-share-awaited' });
+    expect(cluster.said).toEqual([]);
+    const at = { ...unanswered, endpoints: [cluster.endpoint] };
+    expect(await machine([])(source(at), only)).toMatchObject({ endpoint: cluster.endpoint });
+    expect(await machine([])(source({ ...unanswered, proven: [cluster.endpoint] }))).toBeDefined();
+  });
+
   test('asks no control plane whose share is known, at whatever endpoint', async () => {
-    const known = machine()(source(unanswered), undefined, cluster.nodeId);
+    const known = machine()(source(unanswered), { except: cluster.nodeId });
     await expect(known).rejects.toMatchObject({ code: 'disk-share-awaited' });
     expect(cluster.said).not.toContain('disk share');
   });
@@ -180,6 +198,43 @@ describe('createAskShare()', () => {
       code: 'disk-share-awaited',
     });
     expect([...cluster.said, ...foreign.said]).not.toContain('disk share');
+  });
+
+  /** A cluster whose CA an owner has signed as the replacement of the one in the record. */
+  async function replaced() {
+    const before = await FakeCluster.start(clock);
+    const hash = (pem: string): string => createHash('sha256').update(`${pem.trim()}\n`).digest('hex');
+    const [previous, next] = [before, cluster].map(({ caPem }) => ({ 'cluster-ca': hash(caPem) }));
+    if (previous === undefined || next === undefined) throw new TypeError('two CAs');
+    const document = cluster.keysDocument({ generation: 2, previous, next });
+    cluster.behaviour.replacement = { currentCaPem: cluster.caPem, ownerDocuments: [document] };
+    return before;
+  }
+
+  test('follows a replaced cluster CA by a document of an owner that is not older than those in the record', async () => {
+    await using before = await replaced();
+    const from = { ...unanswered, clusterCaPem: before.caPem };
+    await expect(machine()(source(from))).resolves.toBeDefined();
+    await expect(machine()(source({ ...from, floors: { keys: { serial: 2 } } }))).rejects.toMatchObject({
+      code: 'disk-share-awaited',
+    });
+  });
+
+  test('trusts the cluster CA that a running member knows, whatever its record says', async () => {
+    await using before = await replaced();
+    const floors = { keys: { serial: 2 } };
+    const readKnownCa = () => Promise.resolve({ trustedPem: before.caPem, generation: 1, floors });
+    await expect(machine(undefined, undefined, { readKnownCa })(source(unanswered))).rejects.toMatchObject({
+      code: 'disk-share-awaited',
+    });
+  });
+
+  test('takes an answer that the signer has signed with the previous cluster CA, during its rotation', async () => {
+    await using before = await replaced();
+    cluster.behaviour.diskShare = (request, session) =>
+      Promise.resolve(answered(request, session, { share: SHARE, by: before }));
+    const { share } = await machine()(source({ ...unanswered, clusterCaPem: before.caPem }));
+    expect(share.reveal()).toEqual(SHARE);
   });
 
   test('says that a signer refuses, with its code', async () => {

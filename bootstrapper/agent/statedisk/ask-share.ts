@@ -10,13 +10,21 @@ import type { Secret } from '../../../internal/secret/index.ts';
 import { SHARE_BYTES, type ShareSource } from '../../../internal/statedisk/index.ts';
 import type { DiskShare } from '../../../joinservice/joinproto/gen/join_pb.js';
 import type { MachineEvidence } from '../../attest/index.ts';
-import { DiskError, isWrongShareError, type AskShare, type GivenShare, type ShareQuestion } from '../../disk/index.ts';
+import {
+  DiskError,
+  isWrongShareError,
+  type AskShare,
+  type GivenShare,
+  type ShareQuestion,
+} from '../../disk/index.ts';
 import {
   discover,
   JoinClientError,
   JoinSession,
   openFirst,
+  type ClusterTrust,
   type EndpointSource,
+  type KnownCa,
   type SessionPorts,
 } from '../../joinclient/index.ts';
 
@@ -32,6 +40,8 @@ interface DiskShareOptions {
   readonly sources: readonly EndpointSource[];
   readonly ownerKeys: readonly [Uint8Array, ...Uint8Array[]];
   readonly pinned: PinnedCluster | undefined;
+  /** The cluster CA that a running member knows; while the disk is closed, that in its record counts. */
+  readonly readKnownCa?: () => Promise<KnownCa>;
 }
 
 /**
@@ -42,23 +52,33 @@ interface DiskShareOptions {
 export function createAskShare(ports: DiskSharePorts, options: DiskShareOptions): AskShare {
   return async (question, signal) => {
     const { clock } = ports;
-    const { endpoints: provisioned } = await discover(options.sources, clock, signal);
-    const listed = question.source.controlPlanes
-      .filter(({ nodeId }) => nodeId !== question.except)
-      .map(({ host }) => formatEndpoint(host, PORTS.join));
-    const endpoints = [...new Set([...listed, ...provisioned])];
+    const endpoints = await endpointsFor(question, { ...options, clock }, signal);
     const failures = new Map<string, unknown>();
     const onFailure = (endpoint: string, error: unknown): void => void failures.set(endpoint, error);
     const ask = (endpoint: string, attempt: AbortSignal) =>
       askOver(endpoint, { ports, options, question, signal: attempt });
     try {
       using answer = await openFirst(endpoints, ask, { clock, onFailure, signal });
-      return { share: answer.share, nodeId: answer.nodeId };
+      const { share, nodeId, endpoint } = answer;
+      return { share, nodeId, endpoint };
     } catch (cause) {
       signal.throwIfAborted();
       throw problemOf(failures, cause);
     }
   };
+}
+
+/** First those that gave the share before, then those that the cluster names, then those that the machine was provisioned with. */
+async function endpointsFor(
+  { source, among, except }: ShareQuestion,
+  { sources, clock }: Pick<DiskShareOptions, 'sources'> & Pick<DiskSharePorts, 'clock'>,
+  signal: AbortSignal,
+): Promise<readonly string[]> {
+  const { controlPlanes, endpoints, proven } = source;
+  const others = controlPlanes.filter(({ nodeId }) => nodeId !== except);
+  const named = [...proven, ...others.map(({ host }) => formatEndpoint(host, PORTS.join)), ...endpoints];
+  const provisioned = among === 'all' ? (await discover(sources, clock, signal)).endpoints : [];
+  return [...new Set([...named, ...provisioned])];
 }
 
 async function askOver(
@@ -73,11 +93,12 @@ async function askOver(
   const { ports, options, question, signal } = by;
   const { evidence, clock } = ports;
   const { uuid, source } = question;
-  const trust = trustFrom(source, options, endpoint);
+  const trust = await trustFrom(source, options, endpoint);
   using open = await JoinSession.open(endpoint, ports, { trust, signal });
   const { session, cluster } = open;
   const { serverId: nodeId } = cluster;
-  if (nodeId === question.except) throw new JoinClientError('joinclient-session-closed', `${endpoint} was asked before`);
+  if (nodeId === question.except)
+    throw new JoinClientError('joinclient-session-closed', `${endpoint} was asked before`);
   const request = await evidence.readEnrolment(signal);
   if (request === undefined) throw new TypeError('only a machine with a TPM asks for the share of its disk');
   const enrolment = encodeEnrolmentRequest(request);
@@ -87,21 +108,25 @@ async function askOver(
   const shown = await evidence.forDiskShare(statement, signal);
   const asked = { uuid, enrolment, timeMs: BigInt(timeMs), evidence: [{ ...shown }] };
   const given = await open.requestDiskShare(asked, signal);
-  verifyAnswer(given, statement, cluster.clusterCaPem);
+  verifyAnswer(given, statement, cluster.acceptedCaPem);
   const share = await decrypt(given, session, (challenge, of) =>
     evidence.answerChallenge(challenge, of, signal),
   );
   await question.test(share, signal);
-  return { share, nodeId, [Symbol.dispose]: () => undefined };
+  return { share, nodeId, endpoint, [Symbol.dispose]: () => undefined };
 }
 
 /** As a member trusts: the node that the record names at this endpoint, and at others any control plane. */
-function trustFrom(source: ShareSource, { ownerKeys, pinned }: DiskShareOptions, endpoint: string) {
-  const { clusterId, clusterCaPem, caGeneration, controlPlanes } = source;
+async function trustFrom(
+  source: ShareSource,
+  { ownerKeys, pinned, readKnownCa }: DiskShareOptions,
+  endpoint: string,
+): Promise<ClusterTrust> {
+  const { clusterId, clusterCaPem, caGeneration, floors, controlPlanes } = source;
   const here = controlPlanes.filter(({ host }) => formatEndpoint(host, PORTS.join) === endpoint);
   return {
     ...{ ownerKeys, pinned, boundTo: clusterId },
-    ca: { trustedPem: clusterCaPem, generation: caGeneration, floors: {} },
+    ca: (await readKnownCa?.()) ?? { trustedPem: clusterCaPem, generation: caGeneration, floors },
     server: { nodeIds: here.map(({ nodeId }) => nodeId) },
   };
 }
@@ -137,7 +162,9 @@ async function decrypt(
 function problemOf(failures: ReadonlyMap<string, unknown>, cause: unknown): DiskError {
   for (const [endpoint, error] of failures)
     if (isWrongShareError(error))
-      return new DiskError(error.code, `asking ${endpoint} for the share of the state disk`, { cause: error });
+      return new DiskError(error.code, `asking ${endpoint} for the share of the state disk`, {
+        cause: error,
+      });
   for (const [endpoint, error] of failures)
     if (error instanceof RemoteError && !isPassing(error))
       return new DiskError('disk-share-refused', `asking ${endpoint} for the share of the state disk`, {

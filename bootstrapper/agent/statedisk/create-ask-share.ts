@@ -9,6 +9,7 @@ import {
   fileEndpoints,
   knownEndpoints,
   metadataEndpoints,
+  type KnownCa,
 } from '../../joinclient/index.ts';
 import { ChecksummedFile } from '../../membership/index.ts';
 import { AGENT_PATHS } from '../../nodestate/index.ts';
@@ -38,8 +39,13 @@ export function askShareWhileClosed(
 export function askShareWith(
   { files, clock }: Pick<AgentPorts, 'files' | 'clock'>,
   { provisioning }: Pick<AgentOptions, 'provisioning'>,
-  { evidence, collateral }: { readonly evidence: MachineEvidence; readonly collateral: CollateralCache },
+  member: {
+    readonly evidence: MachineEvidence;
+    readonly collateral: CollateralCache;
+    readonly readKnownCa?: () => Promise<KnownCa>;
+  },
 ): AskShare {
+  const { evidence, collateral, ...known } = member;
   const { attestation, cluster, joinEndpoints, metadata } = provisioning;
   return createAskShare(
     {
@@ -61,6 +67,7 @@ export function askShareWith(
       ],
       ownerKeys: ownerKeysOf(provisioning),
       pinned: cluster,
+      ...known,
     },
   );
 }

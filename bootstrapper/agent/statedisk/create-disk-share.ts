@@ -6,6 +6,8 @@ import {
   takeShareBack,
   type DiskPorts,
 } from '../../disk/index.ts';
+import { readKnownClusterCa } from '../../credentials/index.ts';
+import type { KnownCa } from '../../joinclient/index.ts';
 import type { AgentOptions, AgentPorts } from '../agent-ports.ts';
 import { askShareWith } from './create-ask-share.ts';
 import type { DiskShare } from './disk-share-worker.ts';
@@ -17,13 +19,15 @@ export function createDiskShare(
   parts: AgentPorts &
     Pick<AgentOptions, 'provisioning'> &
     Pick<OpenMachine, 'tpm' | 'evidence'> &
-    Pick<OpenStorage, 'collateral'>,
+    Pick<OpenStorage, 'collateral' | 'state'>,
 ): DiskShare | undefined {
   const { provisioning, tpm, log } = parts;
   if (provisioning.stateDisk === undefined || tpm === undefined) return undefined;
   const ports: DiskPorts = { ...parts, tpm, log: log.child('disk') };
   const settings = provisionedDisk(provisioning.stateDisk);
-  const askShare = askShareWith(parts, parts, parts);
+  const { evidence, collateral } = parts;
+  const readKnownCa = (): Promise<KnownCa> => readKnownClusterCa(parts);
+  const askShare = askShareWith(parts, parts, { evidence, collateral, readKnownCa });
   return {
     queue: new DiskQueue(),
     readKeeper: (signal) => readShareKeeper(ports, settings, signal),

@@ -6,6 +6,7 @@ import {
   isSameSource,
   parseRecord,
   SLOT_BYTES,
+  type KnownSource,
   type ShareSource,
 } from '../../../internal/statedisk/index.ts';
 import { FakeClock, settle, superviseForTest } from '../../../internal/testing/index.ts';
@@ -19,12 +20,16 @@ const awaited = new DiskError('disk-share-awaited', 'asking', {
   cause: new Error('rpc-not-served'),
 });
 const directory = [{ nodeId: 'node-1', host: '198.18.0.11', curator: true, apiServer: true }] as const;
-const source: ShareSource = {
+const floors = { keys: { serial: 3 } };
+const source: KnownSource = {
   clusterId: membership.clusterId,
   clusterCaPem: membership.clusterCaPem,
   caGeneration: 1,
+  floors,
   controlPlanes: [{ nodeId: 'node-1', host: '198.18.0.11' }],
+  endpoints: ['c9.example.org:9090'],
 };
+const given: ShareKeeper = { kind: 'signer', source: { ...source, proven: [] } };
 const { signal } = new AbortController();
 
 /** A disk whose share is with its machine at first. `failures`: how often no signer takes the share. */
@@ -41,13 +46,13 @@ class FakeShare implements DiskShare {
     return Promise.resolve(this.keeper);
   }
 
-  async give(to: ShareSource): Promise<void> {
+  async give(to: KnownSource): Promise<void> {
     await this.answer;
     if (this.failure !== undefined) throw this.failure;
     this.calls++;
     if (this.keeper.kind === 'signer' && isSameSource(this.keeper.source, to)) return;
     this.moves.push(this.keeper.kind === 'machine' ? 'given' : 'updated');
-    this.keeper = { kind: 'signer', source: to };
+    this.keeper = { kind: 'signer', source: { ...to, proven: [] } };
   }
 
   takeBack(): Promise<void> {
@@ -66,7 +71,8 @@ function createWorker() {
   const worker = diskShareWorker({
     ...{ reads: values, clock, random: () => 0.5, diskShare: share },
     holdsKeys: () => Promise.resolve(state.holdsKeys),
-    readCaGeneration: () => Promise.resolve(state.generation),
+    readKnownCa: () => Promise.resolve({ generation: state.generation, floors }),
+    operatorEndpoints: { list: ['c9.example.org:9090'] },
   });
   const enter = async (roles = workerOnly): Promise<void> => {
     values.clusterMembership.set(membership);
@@ -78,7 +84,12 @@ function createWorker() {
 }
 
 describe('planDiskShare()', () => {
-  const known = { clusterMembership: membership, localRoles: workerOnly, clusterDirectory: directory };
+  const known = {
+    clusterMembership: membership,
+    localRoles: workerOnly,
+    clusterDirectory: directory,
+    clusterRelays: [membership.nodeAddress, '198.18.0.21'],
+  };
   test.each([
     { name: 'no membership', given: { ...known, clusterMembership: undefined } },
     { name: 'no roles', given: { ...known, localRoles: undefined } },
@@ -92,13 +103,15 @@ describe('planDiskShare()', () => {
       },
     },
   ])('gives nothing away with $name', ({ given }) => {
-    expect(planDiskShare(given)).toHaveProperty('why');
+    expect(planDiskShare(given, [])).toHaveProperty('why');
   });
 
   test('names the control planes of the directory, or of the membership before there is one', () => {
-    const { caGeneration: _, ...wanted } = source;
-    expect(planDiskShare(known)).toEqual({ source: wanted });
-    const before = planDiskShare({ ...known, clusterDirectory: undefined });
+    const { caGeneration: _, floors: __, ...rest } = source;
+    const wanted = { ...rest, endpoints: ['c9.example.org:9090', '198.18.0.21:9094'] };
+    const operators = ['c9.example.org:9090'];
+    expect(planDiskShare(known, operators)).toEqual({ source: wanted });
+    const before = planDiskShare({ ...known, clusterDirectory: undefined }, operators);
     expect(before).toEqual({ source: { ...wanted, controlPlanes: [...membership.directory] } });
   });
 });
@@ -132,8 +145,12 @@ describe('every list of control planes that a node takes from a curator', () => 
     const clusterDirectory = directoryFromWire(listed);
     expect(clusterDirectory).toBeDefined();
     const clusterMembership = { ...membership, clusterId: 'c0'.repeat(16), clusterCaPem: 'CA' };
-    const plan = planDiskShare({ clusterMembership, localRoles: workerOnly, clusterDirectory });
-    const record = 'why' in plan ? undefined : throughRecord({ ...plan.source, caGeneration: 1 });
+    const plan = planDiskShare(
+      { clusterMembership, localRoles: workerOnly, clusterDirectory, clusterRelays: undefined },
+      [],
+    );
+    const record =
+      'why' in plan ? undefined : throughRecord({ ...plan.source, caGeneration: 1, floors, proven: [] });
     const controlPlanes = hosts?.map((host) => expect.objectContaining({ host }) as unknown);
     expect(record).toEqual(
       controlPlanes === undefined ? undefined : expect.objectContaining({ controlPlanes }),
@@ -146,7 +163,7 @@ describe('the disk-share worker', () => {
     const { share, worker, enter, values, state, clock } = createWorker();
     await using tree = superviseForTest(worker, { clock });
     await enter();
-    expect([share.moves, share.keeper]).toEqual([['given'], { kind: 'signer', source }]);
+    expect([share.moves, share.keeper]).toEqual([['given'], given]);
     await clock.advance(7_200_000);
     expect(share.moves).toEqual(['given']);
     values.clusterDirectory.set([
@@ -157,14 +174,39 @@ describe('the disk-share worker', () => {
     expect(share.moves).toEqual(['given', 'updated']);
     state.generation = 2;
     values.clusterMembership.set({ ...membership, clusterCaPem: 'next' });
-    await settle();
+    await clock.advance(3_600_000);
     expect(share.keeper).toMatchObject({ source: { clusterCaPem: 'next', caGeneration: 2 } });
     expect(tree.at('root').note).toBe('changes of the control planes');
   });
 
+  test.each([
+    { name: 'that answer', failure: undefined },
+    { name: 'that do not answer', failure: awaited },
+  ])(
+    'changes the record once an hour, if a curator sends endpoints $name again and again',
+    async ({ failure }) => {
+      const { share, worker, enter, values, clock } = createWorker();
+      await using tree = superviseForTest(worker, { clock });
+      await enter();
+      await clock.advance(7_200_000);
+      let asked = 0;
+      share.give = (to) => {
+        asked++;
+        if (failure === undefined) share.keeper = { kind: 'signer', source: { ...to, proven: [] } };
+        return failure === undefined ? Promise.resolve() : Promise.reject(failure);
+      };
+      for (let minute = 0; minute < 119; minute++) {
+        values.clusterDirectory.set([{ ...directory[0], host: `198.18.1.${minute}` }]);
+        await clock.advance(60_000);
+      }
+      expect(asked).toBe(2);
+      expect(tree.at('root').note).toBe('the next hour, to note where to ask for the share of the disk');
+    },
+  );
+
   test('looks at the disk once after its start, which completes a move that was interrupted', async () => {
     const { share, worker, enter, clock } = createWorker();
-    share.keeper = { kind: 'signer', source };
+    share.keeper = given;
     await using _tree = superviseForTest(worker, { clock });
     await enter();
     await clock.advance(7_200_000);
@@ -218,7 +260,8 @@ describe('the disk-share worker', () => {
     const none = diskShareWorker({
       ...{ reads: createFakeRoleValues(), clock: new FakeClock(), random: () => 0.5, diskShare: undefined },
       holdsKeys: () => Promise.resolve(false),
-      readCaGeneration: () => Promise.resolve(1),
+      readKnownCa: () => Promise.resolve({ generation: 1, floors }),
+      operatorEndpoints: { list: [] },
     });
     await using idle = superviseForTest(none);
     await settle();
@@ -252,7 +295,7 @@ describe('keepOwnShare()', () => {
 
   test('fails if no signer gives the present share', async () => {
     const share = new FakeShare();
-    share.keeper = { kind: 'signer', source };
+    share.keeper = given;
     share.failure = awaited;
     await expect(keepOwnShare(share, signal)).rejects.toBe(awaited);
   });

@@ -136,11 +136,14 @@ test('a worker gives its share away over attested TLS, opens its disk with the s
       if (tpm === undefined) throw new TypeError('no TPM');
       await using _tpm = tpm;
       const { evidence } = await openClosedMachine(ports, options, { tpm });
+      const membership = {
+        membership: { load: () => Promise.resolve({ clusterCaPem: cluster.caPem }) },
+      } as never;
       const collateral = { acceptProvisioned: () => Promise.resolve(), current: {} } as never;
-      const share = createDiskShare({ ...ports, ...options, tpm, evidence, collateral });
+      const share = createDiskShare({ ...ports, ...options, tpm, evidence, collateral, state: membership });
       const { clusterId, caPem: clusterCaPem, nodeId } = cluster;
       const controlPlanes = [{ nodeId, host: '127.0.0.9' }];
-      const source = { clusterId, clusterCaPem, caGeneration: 1, controlPlanes };
+      const source = { clusterId, clusterCaPem, caGeneration: 1, floors: {}, controlPlanes, endpoints: [] };
       await (move === 'give' ? share?.give(source, signal) : share?.takeBack(signal));
     });
   await opened();

@@ -72,6 +72,8 @@ export interface FakeClusterBehaviour {
   settings: () => { readonly settings: Uint8Array; readonly ownerDocuments: Uint8Array[] };
   /** The documents in which an owner has signed rotated keys. */
   keyDocuments: readonly Uint8Array[];
+  /** The replacement of the CA that the owner of the cluster has signed, and the documents that prove it. */
+  replacement: { readonly currentCaPem: string; readonly ownerDocuments: Uint8Array[] };
   /** Whether the responding node has a control-plane certificate. */
   isControlPlane: boolean;
   /** The answer to a request for a disk share in a session. */
@@ -134,6 +136,7 @@ export class FakeCluster implements AsyncDisposable {
       nowMs: () => clock.nowMs(),
       settings: () => this.signedSettings(FAKE_SETTINGS),
       keyDocuments: [],
+      replacement: { currentCaPem: '', ownerDocuments: [] },
       isControlPlane: true,
       diskShare: () => Promise.reject(new Error('the test gives no disk share')),
     };
@@ -210,10 +213,10 @@ export class FakeCluster implements AsyncDisposable {
   diskShareFor(
     request: IssueDiskShareRequest,
     session: Uint8Array,
-    given: { readonly share: Uint8Array; readonly enrolled?: EnrolmentRequest },
+    given: { readonly share: Uint8Array; readonly enrolled?: EnrolmentRequest; readonly by?: FakeCluster },
   ) {
     const { uuid, enrolment, timeMs } = request;
-    const { share, enrolled = decodeEnrolmentRequest(enrolment) } = given;
+    const { share, enrolled = decodeEnrolmentRequest(enrolment), by = this } = given;
     const said = { clusterId: this.clusterId, uuid, enrolment, session, timeMs: Number(timeMs) };
     const pinnedKeys = new Set([endorsementKeyIdOf(enrolled.endorsementKey)]);
     const trust = { roots: new Set<string>(), authorities: [], pinnedKeys };
@@ -227,7 +230,7 @@ export class FakeCluster implements AsyncDisposable {
     };
     return {
       ...envelope,
-      signature: this.signAsCa(diskShareAnswer(encodeDiskShareStatement(said), envelope)),
+      signature: by.signAsCa(diskShareAnswer(encodeDiskShareStatement(said), envelope)),
     };
   }
 
@@ -332,6 +335,7 @@ export class FakeCluster implements AsyncDisposable {
         }),
       ),
       signature: signed(joinServerStatement(session), this.#node.privateKey),
+      ...this.behaviour.replacement,
       nowMs: BigInt(this.behaviour.nowMs()),
     };
   }
