@@ -8,7 +8,7 @@ import { attestationSettings, parseProvisioning } from '../../internal/config/in
 import { findCoded } from '../../internal/errors/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
 import { createTcpPair } from '../../internal/testing/index.ts';
-import { createJoinUpgrades } from './cluster-evidence.ts';
+import { clusterPolicy, createJoinUpgrades } from './cluster-evidence.ts';
 
 const clock = new SystemClock();
 const never = new AbortController().signal;
@@ -73,4 +73,21 @@ test('each connection verifies the cluster with the collateral that this machine
   expect(await refusedAs(upgrades)).toBe('attestation-policy-missing');
   cache.collateral = { snp: { certificates: [], crls: [] } };
   expect(await refusedAs(upgrades)).toBe('snp-report-size');
+});
+
+test('the owner of the cluster vouches for updated control planes, where the machine takes nothing but what the cluster CA has signed', () => {
+  if (attestation === undefined) throw new TypeError('it was written above');
+  const settings = attestationSettings(attestation);
+  const policyInput = {
+    name: 'measured',
+    profile: 'measured',
+    machines: 'any-proved',
+    registers: { 4: { expected: 'ab'.repeat(32) } },
+  };
+  const measured = { ...settings, policyInput: { ...(settings.policyInput as object), ...policyInput } };
+  expect(clusterPolicy(measured, 'settings').registers.size).toBe(1);
+  const { registers, profile, snp, machines } = clusterPolicy(measured, 'owner');
+  expect([registers.size, profile, machines]).toEqual([0, 'identity', 'any']);
+  // The processor is judged as before.
+  expect(snp).toEqual(clusterPolicy(measured, 'settings').snp);
 });

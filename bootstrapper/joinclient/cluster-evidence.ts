@@ -41,6 +41,11 @@ export interface ClusterEvidenceOptions {
   readonly issuers: readonly [Issuer, ...Issuer[]];
   /** The attestation settings of the cluster, from the provisioning of this machine. */
   readonly attestation: AttestationSettings | undefined;
+  /**
+   * Who vouches for the software of the node: these settings, or the owner's signature over the cluster alone, because the machine
+   * takes nothing but what the cluster CA has signed (the share of a closed disk).
+   */
+  readonly software?: 'settings' | 'owner';
   /** The collateral of AMD and Intel that this machine has when a connection is made. */
   readonly collateral: () => Promise<Pick<Collateral, 'snp' | 'tdx'>>;
   readonly clock: Clock;
@@ -56,10 +61,11 @@ const TIMERS = { ...ATLS_TIMERS, tlsMs: 45_000, helloMs: 45_000, wholeMs: 90_000
 export function createJoinUpgrades({
   issuers,
   attestation,
+  software = 'settings',
   collateral,
   clock,
 }: ClusterEvidenceOptions): () => Upgrade<AttestedPeer> {
-  const policy = attestation === undefined ? OWNER_VOUCHES : policyFrom(attestation);
+  const policy = clusterPolicy(attestation, software);
   const keys = new RotatingKeys({ clock });
   const accepts = validatorsFor(attestation);
   return () => async (socket, signal) => {
@@ -76,6 +82,16 @@ export function createJoinUpgrades({
     });
     return upgrade(socket, signal);
   };
+}
+
+/** What the evidence of a node must show. */
+export function clusterPolicy(
+  attestation: AttestationSettings | undefined,
+  software: 'settings' | 'owner',
+): Policy {
+  if (attestation === undefined) return OWNER_VOUCHES;
+  const policy = policyFrom(attestation);
+  return software === 'settings' ? policy : { ...policy, ...OWNER_VOUCHES };
 }
 
 /**

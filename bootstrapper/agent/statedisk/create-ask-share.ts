@@ -53,6 +53,8 @@ export function askShareWith(
       upgrade: createJoinUpgrades({
         ...{ issuers: evidence.issuers, clock },
         attestation: attestation === undefined ? undefined : attestationSettings(attestation),
+        // A machine that was off while the control planes were updated knows the reference values of before only.
+        software: 'owner',
         collateral: async () => {
           await collateral.acceptProvisioned();
           return collateral.current;
