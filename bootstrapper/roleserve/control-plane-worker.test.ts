@@ -191,14 +191,14 @@ describe('the controlplane worker', () => {
   });
 
   test('starts nothing before the machine keeps the cluster share of its state disk', async () => {
-    const { values, driver, disk, worker } = createControlPlane();
+    const { values, phases, driver, disk, worker } = createControlPlane();
     disk.failures = 1;
     await using tree = superviseForTest(worker);
     values.clusterMembership.set(membership);
     values.localRoles.set(all);
     values.localComponents.set(components);
     await settle();
-    expect(driver.starts).toEqual([]);
+    expect([driver.starts, phases.names]).toEqual([[], ['consensus']]);
     await tree.clock.advance(5_000);
     expect(driver.starts).toEqual(['serve']);
   });

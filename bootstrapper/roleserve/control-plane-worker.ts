@@ -26,8 +26,11 @@ export interface ControlPlaneWorkerOptions {
   readonly onClusterCreated: (state: MemberState) => void;
   readonly phases: PhaseReporter;
   readonly driver: ControlPlaneDriver;
-  /** Seals the cluster share of the state disk to the TPM, so that a cold start of the control planes waits for nobody. */
-  readonly keepOwnShare: (signal: AbortSignal) => Promise<void>;
+  /**
+   * Seals the cluster share of the state disk to the TPM, so that a cold start of the control planes waits for nobody. Says what it
+   * waits for if a signer has the share.
+   */
+  readonly keepOwnShare: (say: (text: string) => void, signal: AbortSignal) => Promise<void>;
 }
 
 /**
@@ -68,10 +71,10 @@ async function serve(
 ): Promise<void> {
   const { signal } = scope;
   writes.localControlPlane.set(undefined);
-  await keepOwnShare(signal);
-  await phases.run('consensus', (progress) =>
-    driver.startConsensus(start, (text, lastError) => progress.report(text, { lastError }), signal),
-  );
+  await phases.run('consensus', async (progress) => {
+    await keepOwnShare((text) => progress.report(text), signal);
+    await driver.startConsensus(start, (text, lastError) => progress.report(text, { lastError }), signal);
+  });
   const createCluster = async (data: BootstrapData): Promise<Membership> => {
     const created = await phases.run('membership', () => driver.createCluster(data, signal));
     onClusterCreated(created);

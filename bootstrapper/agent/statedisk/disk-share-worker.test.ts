@@ -31,6 +31,8 @@ const source: KnownSource = {
 };
 const given: ShareKeeper = { kind: 'signer', source: { ...source, proven: [] } };
 const { signal } = new AbortController();
+const said: string[] = [];
+const say = (text: string): void => void said.push(text);
 
 /** A disk whose share is with its machine at first. `failures`: how often no signer takes the share. */
 class FakeShare implements DiskShare {
@@ -249,7 +251,7 @@ describe('the disk-share worker', () => {
     const other = share.queue.run(() => approving.promise);
     await enter();
     values.localRoles.set(all);
-    const own = keepOwnShare(share, signal);
+    const own = keepOwnShare(share, say, signal);
     approving.resolve();
     await Promise.all([other, own]);
     await settle();
@@ -285,18 +287,21 @@ describe('keepOwnShare()', () => {
     await using _tree = superviseForTest(worker, { clock });
     await enter();
     values.localRoles.set(all);
-    const own = keepOwnShare(share, signal);
+    const own = keepOwnShare(share, say, signal);
     answer.resolve();
     await own;
-    await keepOwnShare(share, signal);
-    await keepOwnShare(undefined, signal);
-    expect([share.moves, share.keeper.kind]).toEqual([['given', 'taken'], 'machine']);
+    expect(said.splice(0)).toEqual([
+      'asking a signer for the cluster share of the state disk, which ends approvals of other software',
+    ]);
+    await keepOwnShare(share, say, signal);
+    await keepOwnShare(undefined, say, signal);
+    expect([share.moves, share.keeper.kind, said]).toEqual([['given', 'taken'], 'machine', []]);
   });
 
   test('fails if no signer gives the present share', async () => {
     const share = new FakeShare();
     share.keeper = given;
     share.failure = awaited;
-    await expect(keepOwnShare(share, signal)).rejects.toBe(awaited);
+    await expect(keepOwnShare(share, say, signal)).rejects.toBe(awaited);
   });
 });

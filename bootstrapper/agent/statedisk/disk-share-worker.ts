@@ -161,9 +161,15 @@ function stateOf({ reads }: DiskShareWorkerOptions): Pick<RoleState, InputName> 
 }
 
 /** Seals the share of a disk to the TPM again, before this node becomes a control plane. @throws DiskError of a missing share */
-export async function keepOwnShare(diskShare: DiskShare | undefined, signal: AbortSignal): Promise<void> {
+export async function keepOwnShare(
+  diskShare: DiskShare | undefined,
+  say: (text: string) => void,
+  signal: AbortSignal,
+): Promise<void> {
   if (diskShare === undefined) return;
   await diskShare.queue.run(async () => {
-    if ((await diskShare.readKeeper(signal)).kind === 'signer') await diskShare.takeBack(signal);
+    if ((await diskShare.readKeeper(signal)).kind !== 'signer') return;
+    say('asking a signer for the cluster share of the state disk, which ends approvals of other software');
+    await diskShare.takeBack(signal);
   });
 }
