@@ -30,7 +30,11 @@ export const diskErrors = defineErrors({
   ),
   'disk-share-refused': retryable.operator.refused(
     'The signer of the cluster refuses the cluster share of this state disk.',
-    'The message has the code of the signer: see `cluster help errors CODE`. If the node was removed, its disk stays closed: reset the machine, or open the disk with `cluster recover disk NODE` and readmit the machine. Otherwise look at `journalctl -u cluster-signer` on a control plane.',
+    'The message has the code of the signer: see `cluster help errors CODE`. If the node was removed, its disk stays closed: to use the machine again, run `cluster recover disk NODE`, reset the machine as root on it, and run `cluster node readmit NAME`. If no owner can open the disk, overwrite its first 16 MiB from another system and create the empty file `/etc/cluster/new-state-disk` instead. Otherwise look at `journalctl -u cluster-signer` on a control plane.',
+  ),
+  'disk-share-invalid': retryable.peer.refused(
+    'A control plane has answered with a cluster share that is not signed by the cluster CA, or not for the TPM of this machine. It was not used, and no other control plane has given one.',
+    'Look at `journalctl -u cluster-joinservice` on the control plane that the message names, and find out who changed its join service. The machine asks again by itself.',
   ),
   'disk-share-wrong': retryable.system.internal(
     'The cluster share that a signer gave does not open the state disk.',
@@ -65,6 +69,7 @@ export function isLockedDiskError(error: unknown): error is DiskError {
 const SHARE_ERRORS: ReadonlySet<string> = new Set<DiskErrorCode>([
   'disk-share-awaited',
   'disk-share-refused',
+  'disk-share-invalid',
   'disk-share-wrong',
 ]);
 

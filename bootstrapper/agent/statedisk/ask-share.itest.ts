@@ -170,8 +170,7 @@ describe('createAskShare()', () => {
     cluster.behaviour.diskShare = (request, session) =>
       Promise.resolve(change(answered(request, session, { share: SHARE })));
     await expect(machine()(source(unanswered))).rejects.toMatchObject({
-      code: 'disk-share-awaited',
-      details: { code: 'joinclient-unreachable' },
+      code: 'disk-share-invalid',
       cause: { message: expect.stringContaining('reading the share of the state disk') as unknown },
     });
   });
@@ -179,12 +178,12 @@ describe('createAskShare()', () => {
   test('refuses a share of another length, and one that is encrypted for another TPM', async () => {
     cluster.behaviour.diskShare = (request, session) =>
       Promise.resolve(answered(request, session, { share: new Uint8Array(31) }));
-    await expect(machine()(source(unanswered))).rejects.toMatchObject({ code: 'disk-share-awaited' });
+    await expect(machine()(source(unanswered))).rejects.toMatchObject({ code: 'disk-share-invalid' });
     const own = { tpm: other, attestationKeySecret: new Secret<Uint8Array>(new Uint8Array(32)) };
     const enrolled = await readEnrolmentRequest(own, signal);
     cluster.behaviour.diskShare = (request, session) =>
       Promise.resolve(answered(request, session, { share: SHARE, enrolled }));
-    await expect(machine()(source(unanswered))).rejects.toMatchObject({ code: 'disk-share-awaited' });
+    await expect(machine()(source(unanswered))).rejects.toMatchObject({ code: 'disk-share-invalid' });
   });
 
   test('sends nothing to a cluster with another CA, another id or another owner', async () => {
@@ -255,6 +254,14 @@ describe('createAskShare()', () => {
     const nobody = `127.0.0.1:${await findFreePort()}`;
     await expect(machine([nobody])(source(unanswered))).rejects.toMatchObject({
       code: 'disk-share-awaited',
+    });
+  });
+
+  test('says why it does not trust a cluster that answers, beside endpoints that do not', async () => {
+    await using foreign = await FakeCluster.start(clock);
+    await expect(machine([foreign.endpoint])(source(unanswered))).rejects.toMatchObject({
+      code: 'disk-share-awaited',
+      details: { code: 'joinclient-owner-unknown' },
     });
   });
 });

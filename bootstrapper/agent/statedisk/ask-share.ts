@@ -47,7 +47,7 @@ interface DiskShareOptions {
 /**
  * Asks each known join service of the cluster once for the share of a state disk, with fresh evidence, until one gives the right one. The answer is
  * signed by the cluster CA, so that no join service chooses the share.
- * @throws DiskError `disk-share-refused` if a signer refuses, `disk-share-awaited` if none answers
+ * @throws DiskError `disk-share-wrong`, `disk-share-refused` if a signer refuses, `disk-share-invalid`, `disk-share-awaited` if none answers
  */
 export function createAskShare(ports: DiskSharePorts, options: DiskShareOptions): AskShare {
   return async (question, signal) => {
@@ -158,7 +158,10 @@ async function decrypt(
   return share;
 }
 
-/** A wrong share says more than a refusal, and that more than an endpoint that does not answer. */
+/**
+ * A wrong share says more than a refusal, a refusal more than an answer that was not taken, and that more than an endpoint that does not
+ * answer. Of the last kind, an endpoint that has answered says most.
+ */
 function problemOf(failures: ReadonlyMap<string, unknown>, cause: unknown): DiskError {
   for (const [endpoint, error] of failures)
     if (isWrongShareError(error))
@@ -171,10 +174,16 @@ function problemOf(failures: ReadonlyMap<string, unknown>, cause: unknown): Disk
         cause: error,
         details: { code: error.code },
       });
+  for (const [endpoint, error] of failures)
+    if (error instanceof JoinClientError && error.code === 'joinclient-share-invalid')
+      return new DiskError('disk-share-invalid', `asking ${endpoint} for the share of the state disk`, {
+        cause: error,
+      });
   const what = 'asking the control planes for the share of the state disk';
+  const told = [...failures.values()].find((error) => findCoded(error)?.exit !== 'unreachable') ?? cause;
   return new DiskError('disk-share-awaited', what, {
-    cause,
-    details: { code: findCoded(cause)?.code ?? 'none' },
+    cause: told,
+    details: { code: findCoded(told)?.code ?? 'none' },
   });
 }
 

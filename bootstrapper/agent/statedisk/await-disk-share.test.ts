@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { untilAborted } from '../../../internal/cleanup/index.ts';
 import { createMemoryLogger, FakeClock } from '../../../internal/testing/index.ts';
 import { DiskError } from '../../disk/index.ts';
+import { JoinClientError } from '../../joinclient/index.ts';
 import { openWithShare, type ShareWaitPorts } from './await-disk-share.ts';
 
 const awaited = new DiskError('disk-share-awaited', 'asking the control planes');
@@ -85,6 +86,16 @@ describe('openWithShare()', () => {
     await clock.advance(700_000);
     expect(await outcome).toBe('open');
     expect([shown.length, events.at(-1)]).toEqual([2, 'closed']);
+  });
+
+  test('says the code and the fix of the cause', async () => {
+    const cause = new JoinClientError('joinclient-ca-replaced', 'cluster shows an old CA');
+    const { clock, shown } = machine(new DiskError('disk-share-awaited', 'asking', { cause }));
+    await clock.advance(10);
+    expect(shown[0]).toContain(
+      'disk-share-awaited (joinclient-ca-replaced): asking: cluster shows an old CA',
+    );
+    expect(shown[0]).toContain(`Fix: ${cause.fix}`);
   });
 
   test('ends when an owner has recovered the disk', async () => {

@@ -1,6 +1,6 @@
 import { childSignal } from '../../../internal/cleanup/index.ts';
 import { Backoff, type Clock } from '../../../internal/clock/index.ts';
-import { describeError } from '../../../internal/errors/index.ts';
+import { describeError, findCoded } from '../../../internal/errors/index.ts';
 import type { Logger } from '../../../internal/logging/index.ts';
 import { isShareError, type DiskError } from '../../disk/index.ts';
 
@@ -71,7 +71,10 @@ async function askAgain(
 /** One line: what the machine waits for, since when, and the last error. */
 function waitText(sinceMs: number, error: DiskError): string {
   const since = new Date(sinceMs).toISOString();
-  return `waits for the cluster share of the state disk since ${since}; last error: ${error.code}: ${describeError(error)}. Fix: ${error.fix}`;
+  // The cause says what is to be done in this case.
+  const { code, fix } = findCoded(error.cause) ?? { code: error.code, fix: '' };
+  const codes = code === error.code ? code : `${error.code} (${code})`;
+  return `waits for the cluster share of the state disk since ${since}; last error: ${codes}: ${describeError(error)}. Fix: ${fix === '' ? error.fix : fix}`;
 }
 
 function shareErrorOf(error: unknown): DiskError {
