@@ -153,7 +153,7 @@ describe('every list of control planes that a node takes from a curator', () => 
     );
     const record =
       'why' in plan ? undefined : throughRecord({ ...plan.source, caGeneration: 1, floors, proven: [] });
-    const controlPlanes = hosts?.map((host) => expect.objectContaining({ host }) as unknown);
+    const controlPlanes = hosts?.map((host) => expect.objectContaining({ host }));
     expect(record).toEqual(
       controlPlanes === undefined ? undefined : expect.objectContaining({ controlPlanes }),
     );

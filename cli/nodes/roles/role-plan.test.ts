@@ -146,7 +146,7 @@ describe('planRoleChange()', () => {
       needsDrain: false,
       voters: { before: 3, after: 4 },
       quorum: { before: 2, after: 3 },
-      steps: [expect.stringContaining('learner')],
+      steps: [expect.stringContaining('approvals of other software'), expect.stringContaining('learner')],
     });
   });
 

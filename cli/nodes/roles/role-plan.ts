@@ -38,6 +38,10 @@ export interface RolePlan {
   readonly healthy: { readonly before: number; readonly after: number };
 }
 
+/** What happens to the encrypted state disk of a node that becomes a control plane. */
+export const ENDS_APPROVALS =
+  'if it is encrypted, approvals of other software for it end (`cluster attest approve NODE` gives a new one)';
+
 /**
  * The steps of a role change, or the reasons why `checkRoleChange` refuses it, from the nodes that a curator
  * reports.
@@ -77,6 +81,7 @@ export function planRoleChange(
       : [
           ...(losesWork ? ['evict its pods, respecting disruption budgets'] : []),
           ...(leaves ? ['stop its API server and controllers, remove its etcd members, wipe its keys'] : []),
+          ...(enters ? [`take a share of its state disk back from the signers: ${ENDS_APPROVALS}`] : []),
           ...(enters
             ? ['add its etcd members as learners, promote them, start its API server and controllers']
             : []),

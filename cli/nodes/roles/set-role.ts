@@ -7,7 +7,7 @@ import { lossesOfRoleChange } from '../removal/losses.ts';
 import { awaitRoleChange, etcdMembersFrom } from './await-role-change.ts';
 import { requireKnownMachine } from '../machine-pins.ts';
 import { CORDONED_BY_SET_ROLE, awaitScheduling } from './await-scheduling.ts';
-import { describeQuorum, planRoleChange, unsafeChange, type RolePlan } from './role-plan.ts';
+import { describeQuorum, ENDS_APPROVALS, planRoleChange, unsafeChange, type RolePlan } from './role-plan.ts';
 import type { RoleName } from '../../../internal/role/index.ts';
 import { rolesFromNames, namesFromRoles } from './role-names.ts';
 import { saveKnownCurators, readCaller, callCurator, newMutation, findNode } from '../../cluster/index.ts';
@@ -79,10 +79,16 @@ export async function runSetRole(
   await awaitRoleChange(context, expected);
   await awaitScheduling(context, pods);
   context.host.result(data, () =>
-    [`Roles of node ${node.name}: ${options.roles.join(', ')}`, `  quorum  ${describeQuorum(plan)}`].join(
-      '\n',
-    ),
+    [
+      `Roles of node ${node.name}: ${options.roles.join(', ')}`,
+      `  quorum  ${describeQuorum(plan)}`,
+      ...(entersControlPlane(node, wanted) ? [`  disk    ${ENDS_APPROVALS}`] : []),
+    ].join('\n'),
   );
+}
+
+function entersControlPlane({ roles }: Node, wanted: readonly NodeRole[]): boolean {
+  return wanted.includes(NodeRole.CONSENSUS_MEMBER) && !roles.includes(NodeRole.CONSENSUS_MEMBER);
 }
 
 /** What the role change takes away on the node, and what its drain deletes for good. */
