@@ -18,6 +18,7 @@ export {
   installKubeletClientsCa,
   installKubeletServersCa,
   installTicket,
+  readDiskSharesKey,
   membershipFromTicket,
   verifyKubeletServersCa,
   writeCredentials,

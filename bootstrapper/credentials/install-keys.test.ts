@@ -57,15 +57,38 @@ test('a control plane that joins during a key rotation starts in the phase of th
   expect(trusted).toContain(set.next['etcd-peers-ca'].public);
 });
 
-test('a control plane keeps the secret for the shares of state disks that it has', async () => {
-  const files = new MemoryFiles();
-  const secret = (text: string): ReadonlyMap<string, Secret<string>> =>
+describe('the secret for disk shares in a ticket', () => {
+  const [first, other] = ['5e'.repeat(32), 'a5'.repeat(32)];
+  const withSecret = (text: string): ReadonlyMap<string, Secret<string>> =>
     new Map([...keysOf(undefined).controlPlaneKeys, [DISK_SHARES_FILE, new Secret(text)]]);
-  await installControlPlaneKeys(files, keysOf(undefined).controlPlaneKeys);
-  expect(await files.stat(AGENT_PATHS.diskShares)).toBeUndefined();
-  await installControlPlaneKeys(files, secret('first'));
-  await installControlPlaneKeys(files, secret('other'));
-  expect(await textAt(files, AGENT_PATHS.diskShares)).toBe('first');
+  const install = (files: MemoryFiles, text: string) => installControlPlaneKeys(files, withSecret(text));
+  const secretOn = (files: MemoryFiles): Promise<string> => textAt(files, AGENT_PATHS.diskShares);
+
+  test('is stored if this control plane has none, and the same one again is no error', async () => {
+    const files = new MemoryFiles();
+    expect(await installControlPlaneKeys(files, keysOf(undefined).controlPlaneKeys)).toBeUndefined();
+    expect(await files.stat(AGENT_PATHS.diskShares)).toBeUndefined();
+    expect(await install(files, first)).toBeUndefined();
+    expect(await install(files, `${first}\n`)).toBeUndefined();
+    expect(await secretOn(files)).toBe(first);
+  });
+
+  test('never replaces another one, and is an error then', async () => {
+    const files = new MemoryFiles();
+    await install(files, first);
+    expect(await install(files, other)).toMatchObject({ code: 'credentials-share-secret-other' });
+    expect(await secretOn(files)).toBe(first);
+  });
+
+  test('replaces a malformed one, and is not stored itself if it is malformed', async () => {
+    const files = new MemoryFiles();
+    expect(await install(files, 'short')).toMatchObject({ code: 'credentials-share-secret-malformed' });
+    expect(await files.stat(AGENT_PATHS.diskShares)).toBeUndefined();
+    await files.makeDirectory('/var/lib/cluster/keys');
+    await files.writeAtomic(AGENT_PATHS.diskShares, 'short');
+    expect(await install(files, first)).toBeUndefined();
+    expect(await secretOn(files)).toBe(first);
+  });
 });
 
 test('a control plane that joins a cluster before its first key rotation has no files of a rotation', async () => {
@@ -180,7 +203,7 @@ describe('rotated keys in a ticket', () => {
       ...{ ...(await aSet('distribute')), generation: 3, previous: set.next },
       encryption: { ...encryption, previous, next: third },
     });
-    const install = (ticket: KeySet, signed: KeySet): Promise<void> =>
+    const install = (ticket: KeySet, signed: KeySet): Promise<unknown> =>
       installTicketKeys(new MemoryFiles(), { ...keysOf(ticket), signedKeys: signatureOver(signed) });
     await install(set, await nextOf(second));
     await install({ ...set, encryption: undefined }, await nextOf(second));

@@ -60,9 +60,11 @@ export function createEnrolmentHandlers(ports: EnrolmentPorts): EnrolmentHandler
       // The restored keys are written before the workers create keys, because the workers keep existing keys.
       const keys = record.spec.restore && restoredKeys(record.spec.restore);
       if (keys !== undefined) await installControlPlaneKeys(ports.files, keys);
-      // A repeated attempt after the acknowledgement finds the secret on the disk, and no longer in the request.
+      // A repeated attempt after the acknowledgement finds the secret on the disk, and no longer in the request. That of a backup counts,
+      // because the disks of its workers open with it.
       const { clusterUnlockKeyHex: secret } = record.spec;
-      if (secret !== '') await installDiskSharesKey(ports.files, new Secret(secret));
+      const error = await installDiskSharesKey(ports.files, secret === '' ? undefined : new Secret(secret));
+      if (error !== undefined) ports.log.error('secret for disk shares in the init not stored', { error });
       node.creating(settingsFromSpec(record.spec), { initId: record.initId, spec: record.spec });
       const membership = await when(ports.clusterMembership, (value) => value !== undefined, signal);
       if (membership === undefined) throw new TypeError('called before this node is a member');

@@ -111,6 +111,20 @@ describe('renewalWorker()', () => {
     expect(state.renewedAtMs).toHaveLength(1);
   });
 
+  test('shows in its status what a renewal has found to be wrong', async () => {
+    const wrong: Renewal = {
+      name: 'wrong',
+      certificateTimes: () => Promise.resolve([]),
+      prepare: () => Promise.reject(new Error('never due')),
+      problem: () => 'the secret is another one',
+    };
+    const { clock, root } = createWorker({ issuedMs: 0, notAfterMs: 30 * DAY_MS }, { wrong });
+    await using tree = superviseForTest(root, { clock });
+    await pass(clock, 2_000, 1_000);
+    const notes = tree.tree().map(({ path, note }) => [path.split('.').at(-1), note]);
+    expect(Object.fromEntries(notes)).toMatchObject({ wrong: 'the secret is another one', test: undefined });
+  });
+
   test('after one renewal, the other renewals check their certificates at once', async () => {
     const looks: number[] = [];
     const idle: Renewal = {

@@ -21,6 +21,8 @@ export interface Renewal {
   certificateTimes(signal: AbortSignal): Promise<readonly CertificateTimes[]>;
   /** Whether the group is due now, whatever its validity. */
   readonly isDue?: Readable<boolean>;
+  /** What the last renewal has found to be wrong; shown in the status until another renewal finds it right. */
+  readonly problem?: () => string | undefined;
   /**
    * Requests the certificates of this renewal from other nodes. This may take days and changes nothing on this node, so
    * other renewals can run in the meantime. The returned function applies the renewal. It is called once, and never
@@ -66,7 +68,7 @@ async function keepFresh(parts: Parts, scope: Scope): Promise<void> {
   await roles.next(scope.signal);
   for (;;) {
     const nextMs = Math.min(clock.nowMs() + CHECK_MS, await renewIfDue(parts, scope));
-    scope.waiting(undefined);
+    scope.waiting(parts.renewal.problem?.());
     using pause = childSignal(scope.signal);
     const ends = [
       clock.sleep(Math.max(SHORTEST_MS, nextMs - clock.nowMs()), pause.signal),

@@ -11,8 +11,9 @@ import {
   renewalTimeOf,
 } from '../../internal/pki/index.ts';
 import type { Role } from '../../internal/role/index.ts';
+import { Secret } from '../../internal/secret/index.ts';
 import { createMemoryLogger } from '../../internal/testing/memory-logger.ts';
-import { createPairs, publicKeysOf, signedKeysOf } from '../../internal/keyset/index.ts';
+import { createPairs, DISK_SHARES_FILE, publicKeysOf, signedKeysOf } from '../../internal/keyset/index.ts';
 import { proofFromProvisioning } from '../../internal/ownerdocument/index.ts';
 import { TestOwner } from '../../internal/testing/cluster/test-owner.ts';
 import { MemoryFiles } from '../../internal/testing/host/memory-files.ts';
@@ -259,9 +260,9 @@ describe('ticketRenewal()', () => {
     expect(
       (await ticketRenewal(ports).certificateTimes(never)).some(({ notAfterMs }) => notAfterMs === 0),
     ).toBe(true);
-    for (const path of Object.values(CONTROL_PLANE_KEY_FILES)) {
+    for (const path of [...Object.values(CONTROL_PLANE_KEY_FILES), AGENT_PATHS.diskShares]) {
       await files.makeDirectory(path.slice(0, path.lastIndexOf('/')));
-      await files.writeAtomic(path, 'key');
+      await files.writeAtomic(path, path === AGENT_PATHS.diskShares ? '5e'.repeat(32) : 'key');
     }
     expect(
       (await ticketRenewal(ports).certificateTimes(never)).some(({ notAfterMs }) => notAfterMs === 0),
@@ -270,9 +271,9 @@ describe('ticketRenewal()', () => {
 
   test('is due once per run on a control plane whose certificate does not name that role', async () => {
     const { ports, files } = await createMember({ roles: ['ConsensusMember'], hasCa: false, isNamed: false });
-    for (const path of Object.values(CONTROL_PLANE_KEY_FILES)) {
+    for (const path of [...Object.values(CONTROL_PLANE_KEY_FILES), AGENT_PATHS.diskShares]) {
       await files.makeDirectory(path.slice(0, path.lastIndexOf('/')));
-      await files.writeAtomic(path, 'key');
+      await files.writeAtomic(path, path === AGENT_PATHS.diskShares ? '5e'.repeat(32) : 'key');
     }
     const renewal = ticketRenewal(ports);
     const isDue = async (): Promise<boolean> =>
@@ -280,6 +281,73 @@ describe('ticketRenewal()', () => {
     expect(await isDue()).toBe(true);
     await renewal.prepare(never);
     expect(await isDue()).toBe(false);
+  });
+
+  describe('on a control plane and the secret for disk shares', () => {
+    const [first, other] = ['5e'.repeat(32), 'a5'.repeat(32)];
+    /** A control plane with all other keys. `has`: its secret; `gets`: that of the control plane that answers. */
+    const secretAfter = async (has: string | undefined, gets: string | undefined) => {
+      const { ports, files, membership, asked } = await createMember({
+        roles: ['ConsensusMember'],
+        hasCa: false,
+      });
+      const paths = [...Object.values(CONTROL_PLANE_KEY_FILES), AGENT_PATHS.diskShares];
+      for (const path of paths) {
+        await files.makeDirectory(path.slice(0, path.lastIndexOf('/')));
+        if (path !== AGENT_PATHS.diskShares) await files.writeAtomic(path, 'key');
+        else if (has !== undefined) await files.writeAtomic(path, has);
+      }
+      const controlPlaneKeys = new Map([
+        ...Object.keys(CONTROL_PLANE_KEY_FILES).map((name) => [name, new Secret('key')] as const),
+        ...(gets === undefined ? [] : [[DISK_SHARES_FILE, new Secret(gets)] as const]),
+      ]);
+      const joinClient = {
+        rejoin: (member: unknown) => {
+          asked.push(member);
+          return Promise.resolve({ ...ticketFrom(membership, 'new'), controlPlaneKeys });
+        },
+      };
+      const logs = createMemoryLogger();
+      const own = { nodeId: 'node-2', host: '198.18.0.12', curator: true, apiServer: true };
+      ports.reads.clusterDirectory.set([own, { ...own, nodeId: 'node-1', host: '198.18.0.11' }]);
+      const renewal = ticketRenewal({ ...ports, joinClient, log: logs.log });
+      const isDue = async (): Promise<boolean> =>
+        (await renewal.certificateTimes(never)).some(({ notAfterMs }) => notAfterMs === 0);
+      const wasDue = await isDue();
+      const apply = await renewal.prepare(never);
+      const isDueAgain = await isDue();
+      await apply(never);
+      const secret = Buffer.from((await files.read(AGENT_PATHS.diskShares, 100)) ?? []).toString();
+      return { wasDue, isDue: isDueAgain, secret, problem: renewal.problem?.(), asked, logs };
+    };
+
+    test.each([
+      { name: 'without it', has: undefined },
+      { name: 'with a malformed one', has: 'short' },
+    ])('gets it at once, from another control plane: $name', async ({ has }) => {
+      const { wasDue, isDue, secret, problem, asked } = await secretAfter(has, first);
+      expect({ wasDue, isDue, secret, problem }).toEqual({
+        ...{ wasDue: true, isDue: false },
+        ...{ secret: first, problem: undefined },
+      });
+      expect(asked).toEqual([expect.objectContaining({ controlPlanes: FIRST })]);
+    });
+
+    test('asks once per run in a cluster without one', async () => {
+      expect(await secretAfter(undefined, undefined)).toMatchObject({
+        wasDue: true,
+        isDue: false,
+        secret: '',
+      });
+    });
+
+    test('keeps its own, and says in log and status that another control plane has another one', async () => {
+      const { wasDue, secret, problem, logs } = await secretAfter(first, other);
+      expect([wasDue, secret]).toEqual([false, first]);
+      expect(problem).toContain('credentials-share-secret-other');
+      expect(logs.records.filter(({ level }) => level === 'error')).toHaveLength(1);
+      expect(await secretAfter(first, first)).toMatchObject({ problem: undefined });
+    });
   });
 
   test('is due at once when every curator refuses this node because of its certificate', async () => {

@@ -2,7 +2,9 @@ import { X509Certificate } from 'node:crypto';
 import type { CertificatesConfig } from '../../internal/config/index.ts';
 import { formatEndpoint, PORTS } from '../../internal/endpoint/index.ts';
 import { currentValue, type Readable } from '../../internal/event/index.ts';
+import { describeError } from '../../internal/errors/index.ts';
 import { readText, type FilePort } from '../../internal/file/index.ts';
+import { DISK_SHARES_FILE } from '../../internal/keyset/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
 import {
   type CertificateTimes,
@@ -20,11 +22,13 @@ import type { RoleValues } from '../roleserve/index.ts';
 import { hasExpired, renewFromLocalCa } from './renew-expired.ts';
 import type { MachineIdentity, NodeState } from '../nodestate/index.ts';
 import {
+  installDiskSharesKey,
   installTicketKeys,
   installKubeletCertificates,
   installKubeletClientsCa,
   installKubeletServersCa,
   membershipFromTicket,
+  readDiskSharesKey,
   verifyKubeletServersCa,
   writeCredentials,
   type UpdateMembership,
@@ -50,6 +54,7 @@ export interface TicketRenewalPorts {
   readonly needsTicket: Readable<boolean>;
   /** Restarts the services that use the old certificate. */
   readonly onRenewed: (membership: Membership, signal: AbortSignal) => Promise<void>;
+  readonly log: Logger;
 }
 
 /** Renews everything that a ticket contains, with fresh evidence, at any control plane including this node. */
@@ -58,9 +63,13 @@ export function ticketRenewal(ports: TicketRenewalPorts): Renewal {
   // Whether this run of the agent has requested a certificate that names the control-plane role. The agent requests
   // such a certificate only once, because signers of older releases issue none.
   let hasAskedForName = false;
+  // The same for the secret for disk shares, because clusters that an earlier release created have none.
+  let hasAskedForSecret = false;
+  let problem: string | undefined;
   return {
     name: 'node and kubelet',
     isDue: ports.needsTicket,
+    problem: () => problem,
     certificateTimes: async () => {
       const membership = currentValue(reads.clusterMembership);
       if (membership === undefined) return [];
@@ -69,38 +78,50 @@ export function ticketRenewal(ports: TicketRenewalPorts): Renewal {
       );
       const keys = (await lacksSharedKeys(ports)) ? [DUE] : [];
       const name = !hasAskedForName && lacksName(ports, membership) ? [DUE] : [];
+      const secret = !hasAskedForSecret && (await lacksDiskSharesKey(ports)) ? [DUE] : [];
       // A node that creates its cluster has a membership before it has a Kubernetes CA.
       return [
         timesOf(membership.nodeCertPem),
         ...kubelet.filter((certPem) => certPem !== undefined).map(timesOf),
         ...keys,
         ...name,
+        ...secret,
       ];
     },
     prepare: async (waiting) => {
       const membership = currentValue(reads.clusterMembership);
       if (membership === undefined) return () => Promise.resolve();
-      const ticket = await requestTicket(ports, membership, waiting);
+      // The join service of this node would bring the keys of this node.
+      const without = (await lacksDiskSharesKey(ports)) ? membership.nodeId : undefined;
+      const ticket = await requestTicket(ports, membership, waiting, without);
       hasAskedForName = true;
-      return (signal) => applyTicket(ports, { membership, ticket }, signal);
+      hasAskedForSecret = true;
+      return async (signal) => {
+        problem = await applyTicket(ports, { membership, ticket }, signal);
+      };
     },
   };
 }
 
+/** @returns what is wrong with the secret for disk shares */
 async function applyTicket(
   ports: TicketRenewalPorts,
   { membership, ticket }: { readonly membership: Membership; readonly ticket: OpenedTicket },
   signal: AbortSignal,
-): Promise<void> {
-  const { files } = ports;
+): Promise<string | undefined> {
+  const { files, log } = ports;
   await installKubeletCertificates(files, ticket);
-  if (await lacksSharedKeys(ports)) await installTicketKeys(files, ticket);
+  const error = (await lacksSharedKeys(ports))
+    ? await installTicketKeys(files, ticket)
+    : await installDiskSharesKey(files, ticket.controlPlaneKeys?.get(DISK_SHARES_FILE));
+  if (error !== undefined) log.error('secret for disk shares in the ticket not stored', { error });
   const renewed = await ports.updateMembership((now) => ({
     ...membershipFromTicket(ticket, membership.nodeAddress),
     // A rotation may have replaced the CA since the ticket was requested.
     ...(now.clusterCaPem === membership.clusterCaPem ? {} : { clusterCaPem: now.clusterCaPem }),
   }));
   await ports.onRenewed(renewed, signal);
+  return error === undefined ? undefined : `${error.code}: ${describeError(error)}`;
 }
 
 /**
@@ -163,11 +184,12 @@ async function saveDirectory(state: NodeState, { directory }: OpenedTicket): Pro
   if (first !== undefined) await state.directory.save([first, ...more]);
 }
 
-/** Requests a new ticket for this member. */
+/** Requests a new ticket for this member, if possible not from the control plane `without`. */
 async function requestTicket(
   { files, joinClient, state, reads }: Pick<TicketRenewalPorts, 'files' | 'joinClient' | 'state' | 'reads'>,
   membership: Membership,
   signal: AbortSignal,
+  without?: string,
 ): Promise<OpenedTicket> {
   // A resuming member has not published the saved records yet, so they are read from disk. A damaged record
   // is ignored.
@@ -175,12 +197,14 @@ async function requestTicket(
   const relays = currentValue(reads.clusterRelays) ?? (await state.relays.load().catch(() => undefined));
   const roles = currentValue(reads.localRoles) ?? (await state.roles.load().catch(() => undefined)) ?? [];
   const { clusterId, nodeAddress, nodeCertPem } = membership;
+  const known = told ?? membership.directory;
+  const others = known.filter(({ nodeId }) => nodeId !== without);
   const ticket = await joinClient.rejoin(
     {
       clusterId,
       roles: [...roles],
       nodeCertPem,
-      controlPlanes: (told ?? membership.directory).map(({ nodeId, host }) => ({
+      controlPlanes: (others.length === 0 ? known : others).map(({ nodeId, host }) => ({
         nodeId,
         endpoint: formatEndpoint(host, PORTS.join),
       })),
@@ -201,6 +225,12 @@ async function lacksSharedKeys({ files, reads, isCreatingCluster }: TicketRenewa
   if (!isControlPlane(roles) || isCreatingCluster()) return false;
   const stats = await Promise.all(Object.values(CONTROL_PLANE_KEY_FILES).map((path) => files.stat(path)));
   return stats.includes(undefined);
+}
+
+/** Whether this control plane has no usable secret for disk shares. Others may have one. */
+async function lacksDiskSharesKey({ files, reads, isCreatingCluster }: TicketRenewalPorts): Promise<boolean> {
+  if (!isControlPlane([...(currentValue(reads.localRoles) ?? [])]) || isCreatingCluster()) return false;
+  return (await readDiskSharesKey(files)) === undefined;
 }
 
 /**

@@ -3,7 +3,7 @@
  * phase of the rotation from one to the other. Which keys are trusted and which key signs depends on nothing else.
  */
 export { createClusterCa, signingClusterCa, trustedClusterCas } from './cluster-ca.ts';
-export { DISK_SHARES_FILE } from './disk-shares.ts';
+export { DISK_SHARES_FILE, parseDiskSharesSecret } from './disk-shares.ts';
 export { CLUSTER_CA, followedClusterCas, type KnownClusterCa } from './followed-ca.ts';
 export { planRotation, rotationMemberFrom, type RotationMember } from './plan-rotation.ts';
 export {

@@ -318,9 +318,13 @@ describe('the signer refuses', () => {
     await expect(give(await ask(of, lie))).rejects.toEqual(coded('signer-request-invalid'));
   });
 
-  test.each([{ text: undefined }, { text: 'short' }])('when it has no secret: $text', async ({ text }) => {
+  test('when it has no secret for disk shares', async () => {
     await signer.files.remove('/keys/disk-shares.key');
-    if (text !== undefined) await signer.files.writeAtomic('/keys/disk-shares.key', text);
     await expect(give(await ask())).rejects.toEqual(coded('signer-share-unavailable'));
+  });
+
+  test('when its secret for disk shares is malformed', async () => {
+    await signer.files.writeAtomic('/keys/disk-shares.key', 'short');
+    await expect(give(await ask())).rejects.toEqual(coded('signer-share-malformed'));
   });
 });

@@ -59,8 +59,12 @@ export const signerErrors = defineErrors({
     'Have an owner apply the configuration again.',
   ),
   'signer-share-unavailable': fault.operator.precondition(
-    'This control plane has no secret from which the cluster shares of state disks are derived: the cluster was created by an earlier release.',
-    'Do nothing: workers keep the cluster share of their state disk sealed to their TPM.',
+    'This control plane has no secret for disk shares (`/var/lib/cluster/keys/disk-shares.key`). Other control planes may have one; a cluster that an earlier release created has none.',
+    'Restart bootstrapper.service on the control plane: it gets the secret with its next ticket if another control plane has one. In a cluster that an earlier release created, do nothing: its workers keep the cluster share of their state disk sealed to their TPM.',
+  ),
+  'signer-share-malformed': fault.operator.precondition(
+    'The secret for disk shares on this control plane (`/var/lib/cluster/keys/disk-shares.key`) is malformed.',
+    'Restart bootstrapper.service on the control plane: it gets the secret with its next ticket from another control plane, and replaces the malformed one. If no other control plane has it, restore the file from a backup of the cluster.',
   ),
   'signer-share-not-member': fault.peer.refused(
     'A machine that is not a member asked for the cluster share of its state disk: its node was removed, or its TPM never was that of a member.',

@@ -5,6 +5,7 @@ import {
   DISK_SHARES_FILE,
   isReplaced,
   kubeletTrustPem,
+  parseDiskSharesSecret,
   parseKeySet,
   publicHalvesOf,
   ROTATION_FILE,
@@ -47,7 +48,6 @@ export const CONTROL_PLANE_KEYS = [
 
 type KeyName = (typeof CONTROL_PLANE_KEYS)[number];
 
-const SECRET = /^[0-9a-f]{64}\n?$/;
 const SHARE_LABEL = 'cluster/state-disk/cluster-share/v1';
 const SHARE_BYTES = 32;
 
@@ -139,7 +139,7 @@ export class KeyRing {
   /**
    * The cluster share of one disk of one machine: HKDF-SHA-256 (RFC 5869) of the secret, with both names in its info, so that no share says
    * anything about another one.
-   * @throws SignerError `signer-share-unavailable`
+   * @throws SignerError `signer-share-unavailable`, `signer-share-malformed`
    */
   async diskShare({
     identity,
@@ -148,10 +148,15 @@ export class KeyRing {
     readonly identity: string;
     readonly uuid: string;
   }): Promise<Secret<Uint8Array>> {
-    const hex = new Secret((await this.#optional(DISK_SHARES_FILE)) ?? '');
-    if (!SECRET.test(hex.reveal()))
-      throw new SignerError('signer-share-unavailable', `reading ${DISK_SHARES_FILE}: missing or malformed`);
-    const secret = Buffer.from(hex.reveal().trim(), 'hex');
+    const text = await this.#optional(DISK_SHARES_FILE);
+    if (text === undefined)
+      throw new SignerError('signer-share-unavailable', `reading ${DISK_SHARES_FILE}: not found`);
+    const secret = parseDiskSharesSecret(new Secret(text))?.reveal();
+    if (secret === undefined)
+      throw new SignerError(
+        'signer-share-malformed',
+        `reading ${DISK_SHARES_FILE}: not 64 hexadecimal digits`,
+      );
     const info = lengthPrefixed(SHARE_LABEL, identity, uuid);
     return new Secret(new Uint8Array(hkdfSync('sha256', secret, new Uint8Array(), info, SHARE_BYTES)));
   }
