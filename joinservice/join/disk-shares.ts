@@ -1,36 +1,101 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import type { AttestedPeer } from '../../internal/atls/index.ts';
-import { MAX_EVIDENCE_BYTES } from '../../internal/attestation/index.ts';
-import { MAX_ENROLMENT_BYTES } from '../../internal/attestation/enrolment/index.ts';
+import { endorsementKeyIdentity, MAX_EVIDENCE_BYTES } from '../../internal/attestation/index.ts';
+import {
+  decodeEnrolmentRequest,
+  endorsementKeyIdOf,
+  MAX_ENROLMENT_BYTES,
+} from '../../internal/attestation/enrolment/index.ts';
+import type { Clock } from '../../internal/clock/index.ts';
+import type { KeySpace } from '../../internal/etcd/index.ts';
+import { records, type NodeRecord } from '../../internal/records/index.ts';
+import { isMemberState } from '../../internal/role/index.ts';
+import { sourcePathOf, type Call } from '../../internal/rpc/index.ts';
 import type { DiskShareSchema, IssueDiskShareRequest } from '../joinproto/gen/join_pb.js';
 import type { SignerClient } from '../signerlink/index.ts';
 import { JoinError } from './errors.ts';
+import { ShareBudget } from './requests/share-budget.ts';
 
 const UUID_CHARS = 36;
 /** As many as for a ticket: a machine shows evidence of its TPM, and of its key. */
 const MAX_EVIDENCE = 2;
 
+/** Dependencies of `DiskShares`. */
+export interface DiskSharePorts {
+  readonly etcd: KeySpace;
+  readonly signer: Pick<SignerClient, 'giveDiskShare'>;
+  /** Throws unless the evidence of the session was verified with the current policy. */
+  readonly checkPolicy: (peer: AttestedPeer) => void;
+  /** Throws unless the current policy lets this machine be a member. */
+  readonly checkAllowed: (identity: string) => void;
+  readonly clock: Pick<Clock, 'monotonicMs'>;
+}
+
 /**
- * Passes the request of a machine for the share of its state disk to the signer, which verifies it and encrypts the answer for the TPM of the
- * machine. This process can neither read nor replace the share; it checks sizes, and adds the session.
- * @throws JoinError `join-keys-invalid`; RemoteError `signer-…`
+ * Passes requests of machines for the share of their state disk to the signer, which verifies them and encrypts the answer for the TPM of the
+ * machine. This process can neither read nor replace the share. Its checks keep from the signer what would be refused anyway, and
+ * floods; it adds the session.
  */
-export async function issueDiskShare(
-  signer: Pick<SignerClient, 'giveDiskShare'>,
-  request: IssueDiskShareRequest,
-  { peer: { session }, signal }: { readonly peer: AttestedPeer; readonly signal: AbortSignal },
-): Promise<MessageInitShape<typeof DiskShareSchema>> {
-  const { uuid, enrolment, timeMs } = request;
+export class DiskShares {
+  readonly #ports: DiskSharePorts;
+  readonly #budget: ShareBudget;
+
+  constructor(ports: DiskSharePorts) {
+    this.#ports = ports;
+    this.#budget = new ShareBudget(ports.clock);
+  }
+
+  /** @throws JoinError; RemoteError `signer-…` */
+  async issue(
+    request: IssueDiskShareRequest,
+    call: Call<AttestedPeer>,
+  ): Promise<MessageInitShape<typeof DiskShareSchema>> {
+    const { uuid, enrolment, timeMs } = request;
+    checkSizes(request);
+    const { peer, signal } = call;
+    this.#ports.checkPolicy(peer);
+    const identity = identityIn(enrolment);
+    this.#ports.checkAllowed(identity);
+    await this.#member(identity, signal);
+    this.#takeBudget(identity, call);
+    const evidence = request.evidence.map(({ variant, document }) => ({ variant, document }));
+    const asked = { uuid, enrolment, timeMs, session: peer.session, evidence };
+    const { challenge, nonce, ciphertext, signature } = await this.#ports.signer.giveDiskShare(asked, signal);
+    return { challenge, nonce, ciphertext, signature };
+  }
+
+  /** The member whose machine has this TPM. The claim proves nothing: the signer encrypts its answer for the TPM. */
+  async #member(identity: string, signal: AbortSignal): Promise<NodeRecord> {
+    const { etcd } = this.#ports;
+    const held = (await records.identity.read(etcd, records.identity.key(identity), signal)).record;
+    const node = held && (await records.node.read(etcd, records.node.key(held.nodeId), signal)).record;
+    if (node !== undefined && node.admission?.identity === identity && isMemberState(node.state)) return node;
+    throw new JoinError(
+      'join-share-not-member',
+      `giving the disk share of ${identity}: it is not the machine of a member`,
+    );
+  }
+
+  #takeBudget(identity: string, { address = '', source = sourcePathOf(address) }: Call<AttestedPeer>): void {
+    const from = source.at(-1) ?? '';
+    if (this.#budget.tryTake(identity, from)) return;
+    throw new JoinError('join-share-too-often', `giving the disk share of ${identity}: asked from ${from}`);
+  }
+}
+
+/** @throws JoinError `join-keys-invalid` */
+function checkSizes({ uuid, enrolment, evidence }: IssueDiskShareRequest): void {
   const isSized =
     uuid.length === UUID_CHARS &&
     enrolment.length <= MAX_ENROLMENT_BYTES &&
-    request.evidence.length > 0 &&
-    request.evidence.length <= MAX_EVIDENCE &&
-    request.evidence.every(({ document }) => document.length <= MAX_EVIDENCE_BYTES);
+    evidence.length > 0 &&
+    evidence.length <= MAX_EVIDENCE &&
+    evidence.every(({ document }) => document.length <= MAX_EVIDENCE_BYTES);
   if (!isSized)
     throw new JoinError('join-keys-invalid', 'reading a request for a disk share: missing or too large');
-  const evidence = request.evidence.map(({ variant, document }) => ({ variant, document }));
-  const given = await signer.giveDiskShare({ uuid, enrolment, timeMs, session, evidence }, signal);
-  const { challenge, nonce, ciphertext, signature } = given;
-  return { challenge, nonce, ciphertext, signature };
+}
+
+/** The identity that the request claims. @throws AttestationError if the enrolment is malformed */
+function identityIn(enrolment: Uint8Array): string {
+  return endorsementKeyIdentity(endorsementKeyIdOf(decodeEnrolmentRequest(enrolment).endorsementKey));
 }

@@ -131,6 +131,14 @@ export const joinErrors = defineErrors({
     'The key of the machine is not recorded for a member: the node was deleted, or never admitted.',
     'Reset the machine and let it join again.',
   ),
+  'join-share-not-member': fault.peer.refused(
+    'A machine that is not a member asked for the cluster share of its state disk: its node was removed, or its TPM never was that of a member.',
+    'If the machine was removed on purpose, do nothing: its disk stays closed. If it was removed by mistake, an owner opens the disk with `cluster recover disk NODE`; the machine then joins again after `cluster node readmit NODE`.',
+  ),
+  'join-share-too-often': retryable.peer.refused(
+    'A machine asked this control plane for the cluster share of its state disk more than 20 times in ten minutes from one address.',
+    'Do nothing: an agent asks less often, and again later. If the error happens again, find out which machine has the address that the audit log names: it may claim the TPM of another machine.',
+  ),
   'join-not-ready': retryable.system.unreachable(
     'This control plane cannot admit machines yet: some records or keys of the cluster are missing.',
     'Wait while the cluster is being created. If this persists, check the log of cluster-joinservice.service on the node.',

@@ -8,14 +8,13 @@ import { admissionStream, withWorkSlot, type AdmissionStreamParts } from './stre
 import { JoinError } from './errors.ts';
 import { evidenceDigestOf } from './machine/machine-identifier.ts';
 import type { RefusalAudit } from './requests/refusal-audit.ts';
-import type { SignerClient } from '../signerlink/index.ts';
-import { issueDiskShare } from './disk-shares.ts';
+import type { DiskShares } from './disk-shares.ts';
 import type { Tickets } from './tickets/tickets.ts';
 
 /** Dependencies of the handlers of the contract `Join`. */
 export interface JoinHandlerParts extends AdmissionStreamParts {
   readonly tickets: Tickets;
-  readonly signer: Pick<SignerClient, 'giveDiskShare'>;
+  readonly diskShares: DiskShares;
   readonly refusals: RefusalAudit;
   readonly log: Logger;
 }
@@ -24,7 +23,7 @@ type JoinHandlers = Handlers<typeof Join, AttestedPeer>;
 
 /** Handlers of the contract `Join`. Attested TLS has already verified the evidence of the caller for this session. */
 export function joinHandlers(parts: JoinHandlerParts): JoinHandlers {
-  const { tickets, workSlots, signer } = parts;
+  const { tickets, workSlots, diskShares } = parts;
   return {
     requestAdmission: (requests, call) =>
       auditedStream(parts, call, 'RequestAdmission', admissionStream(parts, requests, call)),
@@ -47,7 +46,7 @@ export function joinHandlers(parts: JoinHandlerParts): JoinHandlers {
         parts,
         call,
         'IssueDiskShare',
-        withWorkSlot(workSlots, call, () => issueDiskShare(signer, request, call)),
+        withWorkSlot(workSlots, call, () => diskShares.issue(request, call)),
       ),
   };
 }

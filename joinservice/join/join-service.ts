@@ -23,7 +23,8 @@ import { ClusterFacts } from './tickets/cluster-facts.ts';
 import { MembershipCommits } from './admission/membership-commits.ts';
 import { JoinError } from './errors.ts';
 import { JoinFeed } from './requests/join-feed.ts';
-import { joinHandlers, type JoinHandlerParts } from './join-handlers.ts';
+import { DiskShares, type DiskSharePorts } from './disk-shares.ts';
+import { joinHandlers } from './join-handlers.ts';
 import { checkAllowed, checkPolicyCurrent, MachineIdentifier } from './machine/machine-identifier.ts';
 import { KnownAttestationKeys } from './machine/known-attestation-keys.ts';
 import { runSweep } from './requests/open-requests.ts';
@@ -47,7 +48,7 @@ export interface JoinServiceOptions {
   readonly etcd: KeySpace;
   /** The log of decisions of this process. */
   readonly audit: AuditLog;
-  readonly signer: JoinHandlerParts['signer'] & TicketPorts['signer'];
+  readonly signer: DiskSharePorts['signer'] & TicketPorts['signer'];
   readonly ownerDocs: OwnerDocuments;
   /** The node certificate, issued by the cluster CA, and its key. */
   readonly identity: TlsIdentity;
@@ -114,6 +115,10 @@ export class JoinService {
       checkEvidence: (peer) => this.#checkEvidence(peer),
       checkAllowed: (identity) => checkAllowed(identity, this.#trust()),
     });
+    const checks = {
+      checkAllowed: (identity: string) => checkAllowed(identity, this.#trust()),
+      checkPolicy: (peer: AttestedPeer) => this.#checkPolicy(peer),
+    };
     const parts = {
       facts,
       identifier,
@@ -121,7 +126,7 @@ export class JoinService {
       workSlots: new FairQueue({ ...WORK_SLOTS, clock }),
       admissions: new Admissions({ ...decisionPorts, requests, budget }),
       tickets,
-      signer: options.signer,
+      diskShares: new DiskShares({ etcd, signer: options.signer, clock, ...checks }),
       refusals: this.refusals,
       feed: this.#feed,
       clock,
@@ -146,9 +151,10 @@ export class JoinService {
    * began. Also requires the lock PCR to have the value of this cluster; at the start of a session, it may have its boot value.
    * @throws JoinError `join-evidence-outdated`, `join-not-locked`
    */
-  #checkEvidence({ measurements, machineIdentity, verdict }: AttestedPeer): void {
+  #checkEvidence(peer: AttestedPeer): void {
+    const { measurements, machineIdentity } = peer;
     const { policy, lockPcr } = this.#activeAttestation();
-    checkPolicyCurrent(verdict, policy, machineIdentity);
+    this.#checkPolicy(peer);
     try {
       checkRegisters(
         measurements,
@@ -161,6 +167,11 @@ export class JoinService {
         cause,
       });
     }
+  }
+
+  /** @throws JoinError `join-evidence-outdated` */
+  #checkPolicy({ verdict, machineIdentity }: AttestedPeer): void {
+    checkPolicyCurrent(verdict, this.#activeAttestation().policy, machineIdentity);
   }
 
   /** Unset until the first valid configuration. */

@@ -256,8 +256,8 @@ describe('the state disk of a member', () => {
     await service.curator.setNodeRoles({ ...removal, roles: [] }, { signal: never });
     const out = { nodeId: node.nodeId, state: NodeState.DECOMMISSIONED, ...mutation() };
     await service.curator.setNodeState(out, { signal: never });
-    await expect(session.diskShare(uuid)).rejects.toEqual(coded('signer-share-not-member'));
-    await service.untilAudited('signer-share-not-member');
+    await expect(session.diskShare(uuid)).rejects.toEqual(coded('join-share-not-member'));
+    await service.untilAudited('join-share-not-member');
   }, 60_000);
 });
 

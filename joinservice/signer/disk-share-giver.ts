@@ -59,8 +59,8 @@ export class DiskShareGiver {
     const made = { statement, evidence: request.evidence };
     const shows = await evidence.verifyForDisk(node, made, signal);
     // By attestation key as well: a machine that claims the TPM of another one must not make that one's statements look old.
-    const asker = `${identity} ${shows.akName ?? ''}`;
-    refuseOlderStatement(asked, { of: identity, newest: memory.diskAskers.get(asker) });
+    const akName = shows.akName ?? '';
+    refuseOlderStatement(asked, { of: identity, newest: memory.disks.get(identity, akName) });
     const share = await keys.diskShare({ identity, uuid: request.uuid });
     const box = envelopeForTpm(share, shows, request);
     const envelope = {
@@ -69,7 +69,7 @@ export class DiskShareGiver {
       ciphertext: bytesOf(box.ciphertext),
     };
     const signature = await keys.signAsClusterCa(diskShareAnswer(statement, envelope));
-    memory.diskAskers.keep(asker, asked);
+    memory.disks.keep(identity, akName, asked);
     return { ...envelope, signature };
   }
 

@@ -5,8 +5,10 @@ import { readText, type FilePort } from '../../internal/file/index.ts';
 import { SignerError } from './errors.ts';
 
 const MAX_BYTES = 64 * 1024;
-/** The newest statements of this many workers, and of this many askers for a disk, are kept in memory. */
+/** The newest statements of this many workers, and of this many machines about their disks, are kept in memory. */
 const MAX_STATEMENTS = 8_192;
+/** Attestation keys of a machine whose statements about its disk are kept: a running agent has one, each start another one. */
+const MAX_KEYS = 4;
 const NAME = /^[0-9a-z-]{1,64}$/;
 
 const floorShape = z.strictObject({ serial: z.int().min(0), sha256: z.string().optional() });
@@ -52,6 +54,11 @@ export interface SeenStatement {
 /** The newest statement for each of a limited number of IDs, in memory. */
 export class NewestStatements {
   readonly #newest = new Map<string, SeenStatement>();
+  readonly #max: number;
+
+  constructor(max = MAX_STATEMENTS) {
+    this.#max = max;
+  }
 
   get(id: string): SeenStatement | undefined {
     return this.#newest.get(id);
@@ -60,6 +67,27 @@ export class NewestStatements {
   keep(id: string, statement: SeenStatement): void {
     this.#newest.delete(id);
     this.#newest.set(id, statement);
+    const [oldest] = this.#newest.keys();
+    if (this.#newest.size > this.#max && oldest !== undefined) this.#newest.delete(oldest);
+  }
+}
+
+/**
+ * The newest statements about state disks, for a few attestation keys of each of a limited number of machines. Anybody can claim the TPM of a
+ * member, with any number of attestation keys: that only forgets statements of that member about its disk, whose answers nothing but its TPM opens.
+ */
+export class DiskStatements {
+  readonly #newest = new Map<string, NewestStatements>();
+
+  get(identity: string, akName: string): SeenStatement | undefined {
+    return this.#newest.get(identity)?.get(akName);
+  }
+
+  keep(identity: string, akName: string, statement: SeenStatement): void {
+    const ofMachine = this.#newest.get(identity) ?? new NewestStatements(MAX_KEYS);
+    ofMachine.keep(akName, statement);
+    this.#newest.delete(identity);
+    this.#newest.set(identity, ofMachine);
     const [oldest] = this.#newest.keys();
     if (this.#newest.size > MAX_STATEMENTS && oldest !== undefined) this.#newest.delete(oldest);
   }
@@ -74,7 +102,7 @@ export class SignerMemory {
   readonly #files: FilePort;
   readonly #directory: string;
   readonly #workers = new NewestStatements();
-  readonly #diskAskers = new NewestStatements();
+  readonly #disks = new DiskStatements();
   #controlPlanes: Map<string, KnownControlPlane> | undefined;
   #floors: Floors | undefined;
 
@@ -101,9 +129,9 @@ export class SignerMemory {
     return this.#workers;
   }
 
-  /** The newest statements about state disks, by TPM and attestation key. A machine can have many, which forget no worker. */
-  get diskAskers(): NewestStatements {
-    return this.#diskAskers;
+  /** The newest statements about state disks. They are apart from those of workers, and forget none of them. */
+  get disks(): DiskStatements {
+    return this.#disks;
   }
 
   /** The lowest serial that is still accepted. */
