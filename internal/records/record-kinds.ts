@@ -166,7 +166,7 @@ export function documentKey(kind: string, name: string | number): string {
 
 /**
  * The two audit logs. `decisions` contains the changes by operators, members and policies. `requests` contains refused
- * and waiting machines; anybody on the network can cause such entries. Each log has a hash chain and a limit of its
+ * and waiting machines, and shares of state disks that were given; anybody on the network can cause such entries. Each log has a hash chain and a limit of its
  * own.
  */
 export type AuditLogName = 'decisions' | 'requests';

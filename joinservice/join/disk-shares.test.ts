@@ -3,10 +3,11 @@ import { beforeEach, describe, expect, test } from '@jest/globals';
 import type { AttestedPeer } from '../../internal/atls/index.ts';
 import { endorsementKeyIdentity } from '../../internal/attestation/index.ts';
 import { encodeEnrolmentRequest, endorsementKeyIdOf } from '../../internal/attestation/enrolment/index.ts';
+import { AuditLog } from '../../internal/auditlog/index.ts';
 import { put } from '../../internal/etcd/index.ts';
-import { records, type NodeRecord } from '../../internal/records/index.ts';
+import { auditKey, records, type NodeRecord } from '../../internal/records/index.ts';
 import { relayedPathOf, sourcePathOf, type Call, type SourcePath } from '../../internal/rpc/index.ts';
-import { FakeClock, MemoryEtcd } from '../../internal/testing/index.ts';
+import { createMemoryLogger, FakeClock, MemoryEtcd } from '../../internal/testing/index.ts';
 import { generateKey } from '../../internal/testing/pki/index.ts';
 import { createSoftKey } from '../../internal/testing/tpm/fake-tpm.ts';
 import { WireWriter } from '../../internal/tpm/index.ts';
@@ -37,14 +38,20 @@ let shares: DiskShares;
 let asked: number;
 let policy: string;
 let allowed: boolean;
+let etcdIsFull: boolean;
+let logs: ReturnType<typeof createMemoryLogger>;
 const [worker, other] = [machine(), machine()];
 beforeEach(() => {
   clock = new FakeClock();
   etcd = new MemoryEtcd();
-  [asked, policy, allowed] = [0, 'p', true];
+  [asked, policy, allowed, etcdIsFull] = [0, 'p', true, false];
+  logs = createMemoryLogger();
+  const requests = new AuditLog({ etcd, log: 'requests' });
   shares = new DiskShares({
-    etcd,
-    clock,
+    ...{ etcd, clock, log: logs.log, own: { nodeId: 'n' } },
+    requests: {
+      commit: (change, by) => (etcdIsFull ? Promise.reject(new Error('full')) : requests.commit(change, by)),
+    },
     signer: { giveDiskShare: () => Promise.resolve((asked++, create(GiveDiskShareResponseSchema))) },
     checkPolicy: ({ verdict }) => {
       if (verdict.policyVersion !== policy) throw new JoinError('join-evidence-outdated', 'older');
@@ -149,5 +156,30 @@ describe('a flood of requests for one machine', () => {
     await ask(worker, relayedPathOf('192.0.2.2', '198.18.0.8'));
     await ask(other);
     expect(asked).toBe(43);
+  });
+});
+
+describe('a share that was given', () => {
+  const detail = {
+    ...{ verdict: 'given', identity: worker.identity, uuid: UUID },
+    source: '192.0.2.2 for 198.18.0.7',
+  };
+  const relayed = relayedPathOf('192.0.2.2', '198.18.0.7');
+
+  test('is in the audit log of requests, with node, machine, disk and source', async () => {
+    await ask(worker, relayed);
+    const { record: entry } = await records.audit.read(etcd, auditKey(1, 'requests'), signal);
+    const facts = { caller: 'joinservice:n', method: 'IssueDiskShare', subject: 'node-1', detail };
+    expect(entry).toMatchObject(facts);
+  });
+
+  test('is given even if that cannot be written, and the log has it', async () => {
+    etcdIsFull = true;
+    await ask(worker, relayed);
+    const { verdict: _, ...fields } = detail;
+    expect(logs.records.map((each) => [each.level, each.fields])).toEqual([
+      ['info', { node: 'node-1', ...fields }],
+      ['error', { node: 'node-1', ...fields, error: expect.anything() }],
+    ]);
   });
 });

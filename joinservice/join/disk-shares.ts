@@ -6,8 +6,10 @@ import {
   endorsementKeyIdOf,
   MAX_ENROLMENT_BYTES,
 } from '../../internal/attestation/enrolment/index.ts';
+import type { AuditLog } from '../../internal/auditlog/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
 import type { KeySpace } from '../../internal/etcd/index.ts';
+import type { Logger } from '../../internal/logging/index.ts';
 import { records, type NodeRecord } from '../../internal/records/index.ts';
 import { isMemberState } from '../../internal/role/index.ts';
 import { sourcePathOf, type Call } from '../../internal/rpc/index.ts';
@@ -28,7 +30,12 @@ export interface DiskSharePorts {
   readonly checkPolicy: (peer: AttestedPeer) => void;
   /** Throws unless the current policy lets this machine be a member. */
   readonly checkAllowed: (identity: string) => void;
-  readonly clock: Pick<Clock, 'monotonicMs'>;
+  readonly clock: Pick<Clock, 'monotonicMs' | 'nowMs'>;
+  /** The log of requests, because anybody can claim the TPM of a member. */
+  readonly requests: Pick<AuditLog, 'commit'>;
+  /** The control plane of this process. */
+  readonly own: { readonly nodeId: string };
+  readonly log: Logger;
 }
 
 /**
@@ -56,11 +63,13 @@ export class DiskShares {
     this.#ports.checkPolicy(peer);
     const identity = identityIn(enrolment);
     this.#ports.checkAllowed(identity);
-    await this.#member(identity, signal);
-    this.#takeBudget(identity, call);
+    const { nodeId } = await this.#member(identity, signal);
+    const from = sourceOf(call);
+    this.#takeBudget(identity, from);
     const evidence = request.evidence.map(({ variant, document }) => ({ variant, document }));
     const asked = { uuid, enrolment, timeMs, session: peer.session, evidence };
     const { challenge, nonce, ciphertext, signature } = await this.#ports.signer.giveDiskShare(asked, signal);
+    await this.#audit(nodeId, { identity, uuid, source: from }, signal);
     return { challenge, nonce, ciphertext, signature };
   }
 
@@ -76,11 +85,32 @@ export class DiskShares {
     );
   }
 
-  #takeBudget(identity: string, { address = '', source = sourcePathOf(address) }: Call<AttestedPeer>): void {
-    const from = source.at(-1) ?? '';
+  #takeBudget(identity: string, from: string): void {
     if (this.#budget.tryTake(identity, from)) return;
     throw new JoinError('join-share-too-often', `giving the disk share of ${identity}: asked from ${from}`);
   }
+
+  /** A share is given even if that cannot be written: a full etcd must not keep the disks of a cluster closed. Then the logs have it. */
+  async #audit(
+    subject: string,
+    given: { readonly identity: string; readonly uuid: string; readonly source: string },
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { requests, clock, own, log } = this.#ports;
+    log.info('share of a state disk passed on', { node: subject, ...given });
+    const facts = {
+      ...{ timeMs: clock.nowMs(), caller: `joinservice:${own.nodeId}`, method: 'IssueDiskShare', subject },
+      detail: { verdict: 'given', ...given },
+    };
+    await requests.commit({ when: [], then: [], facts }, signal).catch((error: unknown) => {
+      log.error('writing a given disk share to the audit log failed', { node: subject, ...given, error });
+    });
+  }
+}
+
+/** The smallest network of the machine, with that of the relay that has announced it. */
+function sourceOf({ address = '', source = sourcePathOf(address) }: Call<AttestedPeer>): string {
+  return source.at(-1) ?? '';
 }
 
 /** @throws JoinError `join-keys-invalid` */

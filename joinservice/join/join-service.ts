@@ -126,7 +126,7 @@ export class JoinService {
       workSlots: new FairQueue({ ...WORK_SLOTS, clock }),
       admissions: new Admissions({ ...decisionPorts, requests, budget }),
       tickets,
-      diskShares: new DiskShares({ etcd, signer: options.signer, clock, ...checks }),
+      diskShares: new DiskShares({ etcd, signer: options.signer, clock, requests, own, log, ...checks }),
       refusals: this.refusals,
       feed: this.#feed,
       clock,

@@ -36,6 +36,13 @@ export type DiskShareRequest = Omit<GiveDiskShareRequest, '$typeName' | 'timeMs'
 /** The share, encrypted for the TPM of the machine, and the signature of the cluster CA over the answer. */
 export type DiskShareAnswer = DiskShareEnvelope & { readonly signature: Uint8Array };
 
+/** An answer, and the member that it is for. */
+export interface GivenDiskShare {
+  readonly answer: DiskShareAnswer;
+  readonly nodeId: string;
+  readonly identity: string;
+}
+
 /**
  * Gives a member the cluster share of its state disk (docs/decisions/state-disk.md). Records can only restrict this: whatever they say, a
  * share is derived for one TPM and one disk, and encrypted for that TPM, on which accepted software has just made the evidence.
@@ -48,7 +55,7 @@ export class DiskShareGiver {
   }
 
   /** Verifies a request and derives the share. @throws SignerError, OwnerDocumentError */
-  async give(request: DiskShareRequest, signal: AbortSignal): Promise<DiskShareAnswer> {
+  async give(request: DiskShareRequest, signal: AbortSignal): Promise<GivenDiskShare> {
     const { cluster, clock, keys, evidence, memory } = this.#reads;
     const statement = statementOf(request, cluster.clusterId);
     const asked = { id: statementId(statement), timeMs: request.timeMs };
@@ -70,7 +77,7 @@ export class DiskShareGiver {
     };
     const signature = await keys.signAsClusterCa(diskShareAnswer(statement, envelope));
     memory.disks.keep(identity, akName, asked);
-    return { ...envelope, signature };
+    return { answer: { ...envelope, signature }, nodeId: node.nodeId, identity };
   }
 
   /** The member whose machine has this TPM. @throws SignerError `signer-share-not-member` */

@@ -1,3 +1,4 @@
+import { create } from '@bufbuild/protobuf';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
 import { randomBytes, verify, X509Certificate } from 'node:crypto';
 import {
@@ -18,14 +19,17 @@ import { records, type NodeRecord } from '../../internal/records/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
 import {
   configurationWrite,
+  createMemoryLogger,
   createSwtpmFactory,
   tpmHardware,
   tpmIdentity,
   type MachineHardware,
 } from '../../internal/testing/index.ts';
 import { extendPcr, type Tpm } from '../../internal/tpm/index.ts';
+import { GiveDiskShareRequestSchema } from '../signerproto/gen/signer_pb.js';
 import { DiskShareGiver, type DiskShareAnswer, type DiskShareRequest } from './disk-share-giver.ts';
 import { FakeSigner, SignerMachine } from './fake-signer.ts';
+import { signerHandlers } from './serve-signer.ts';
 
 const signal = new AbortController().signal;
 const coded = (code: string): unknown => expect.objectContaining({ code });
@@ -113,8 +117,8 @@ async function ask(
   return { ...said, evidence: [{ variant: 'tpm', document }], ...lie };
 }
 
-const give = (request: DiskShareRequest): Promise<DiskShareAnswer> =>
-  new DiskShareGiver(signer.reads).give(request, signal);
+const give = async (request: DiskShareRequest): Promise<DiskShareAnswer> =>
+  (await new DiskShareGiver(signer.reads).give(request, signal)).answer;
 
 /** The share, as a machine with this hardware decrypts it. */
 async function open(
@@ -170,6 +174,21 @@ describe('a member gets the cluster share of its disk', () => {
     expect(verify('sha256', diskShareAnswer(statement, envelope), key, signature)).toBe(true);
     const changed = { ...envelope, nonce: new Uint8Array(12) };
     expect(verify('sha256', diskShareAnswer(statement, changed), key, signature)).toBe(false);
+  });
+
+  test('and the log of the signer says to which node and TPM, and for which disk', async () => {
+    const { log, records: lines } = createMemoryLogger();
+    const { evidence, ...request } = await ask();
+    const asked = create(GiveDiskShareRequestSchema, { ...request, timeMs: BigInt(request.timeMs) });
+    const call = { peer: {}, signal } as never;
+    await signerHandlers(signer.reads, log).giveDiskShare(
+      { ...asked, evidence: [...evidence] } as never,
+      call,
+    );
+    const identity = await tpmIdentity(mine);
+    expect(lines.map(({ message, fields }) => [message, fields])).toEqual([
+      ['share of a state disk given', { node: record.nodeId, identity, uuid: UUID }],
+    ]);
   });
 });
 

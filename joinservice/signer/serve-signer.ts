@@ -137,11 +137,11 @@ export function signerHandlers(reads: SignerReads, log: Logger): Handlers<typeof
     giveDiskShare: async (request, { signal }) => {
       const { uuid } = request;
       const asked = { ...request, timeMs: Number(BigInt.asIntN(53, request.timeMs)) };
-      const given = await shares
+      const { answer, nodeId, identity } = await shares
         .give(asked, signal)
         .catch(refused(log, 'refused to give the share of a state disk', { uuid }));
-      log.info('share of a state disk given', { uuid });
-      return given;
+      log.info('share of a state disk given', { node: nodeId, identity, uuid });
+      return answer;
     },
   };
 }
