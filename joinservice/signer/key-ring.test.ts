@@ -1,7 +1,10 @@
 import { beforeEach, describe, expect, test } from '@jest/globals';
-import { X509Certificate } from 'node:crypto';
+import { verify, X509Certificate } from 'node:crypto';
 import {
   createClusterCa,
+  publicHalvesOf,
+  signingClusterCa,
+  trustedClusterCas,
   trustedPem,
   encodeKeySet,
   KEY_PHASES,
@@ -15,6 +18,7 @@ import {
   ROTATION_FILE,
 } from '../../internal/keyset/index.ts';
 import {
+  certificatesIn,
   createCaCertPem,
   generateKeyPem,
   type KeyCertificateSigner,
@@ -56,6 +60,33 @@ test('trustedClusterCas() returns the CA that signs, or all CAs that members tru
   await place(rotating('retire'));
   expect(await ring.trustedClusterCas()).toBe(next.public);
 });
+
+test.each(KEY_PHASES)(
+  'signAsClusterCa() signs in phase %s with a CA that all members trust, also those that are one phase behind',
+  async (phase) => {
+    const [previous, next] = [await createClusterCa(2, nowMs()), await createClusterCa(3, nowMs())];
+    const rotating = (at: KeySet['phase']): KeySet => ({
+      ...{ generation: 3, phase: at },
+      previous: { ...first, 'cluster-ca': previous },
+      next: { ...second, 'cluster-ca': next },
+    });
+    const set = rotating(phase);
+    await place(set);
+    // As the agent writes them (bootstrapper/keyrotation/install-shared-keys.ts).
+    const active = signingClusterCa(set) ?? previous;
+    await files.writeAtomic('/keys/cluster-ca.crt', active.public);
+    await files.writeAtomic('/keys/cluster-ca.key', active.private.reveal());
+    const statement = new Uint8Array(8);
+    const signature = await ring.signAsClusterCa(statement);
+    const isTrustedIn = (at: KeySet['phase']): boolean =>
+      certificatesIn(trustedClusterCas(at, publicHalvesOf(rotating(at))) ?? previous.public).some((pem) => {
+        const { publicKey: key } = new X509Certificate(pem);
+        return verify('sha256', statement, { key, dsaEncoding: 'ieee-p1363' }, signature);
+      });
+    const before = KEY_PHASES[KEY_PHASES.indexOf(phase) - 1] ?? phase;
+    expect([isTrustedIn(phase), isTrustedIn(before)]).toEqual([true, true]);
+  },
+);
 
 describe('kubernetesClients()', () => {
   test('kubernetesClients() returns the Kubernetes CA before the first rotation', async () => {
