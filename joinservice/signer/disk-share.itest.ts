@@ -12,6 +12,7 @@ import {
   diskShareEvidenceBinding,
   encodeDiskShareStatement,
   ticketEvidenceBinding,
+  type DiskShareEnvelope,
   type DiskShareStatement,
 } from '../../internal/crypto/index.ts';
 import { put, remove } from '../../internal/etcd/index.ts';
@@ -29,6 +30,7 @@ import { extendPcr, type Tpm } from '../../internal/tpm/index.ts';
 import { GiveDiskShareRequestSchema } from '../signerproto/gen/signer_pb.js';
 import { DiskShareGiver, type DiskShareAnswer, type DiskShareRequest } from './disk-share-giver.ts';
 import { FakeSigner, SignerMachine } from './fake-signer.ts';
+import { KeyRing } from './key-ring.ts';
 import { signerHandlers } from './serve-signer.ts';
 
 const signal = new AbortController().signal;
@@ -139,6 +141,14 @@ async function shareOf(of: Partial<DiskShareStatement> = {}, hardware = boot): P
   return open(await give(request), request, hardware);
 }
 
+/** Whether the cluster CA has signed the answer to this request. */
+function isSigned(request: DiskShareRequest, envelope: DiskShareEnvelope, signature: Uint8Array): boolean {
+  const statement = encodeDiskShareStatement({ ...request, clusterId: signer.cluster.clusterId });
+  const { publicKey } = new X509Certificate(signer.cluster.authority.caPem);
+  const key = { key: publicKey, dsaEncoding: 'ieee-p1363' } as const;
+  return verify('sha256', diskShareAnswer(statement, envelope), key, signature);
+}
+
 describe('a member gets the cluster share of its disk', () => {
   test('the same one at each start, with each attestation key and after a restart of the signer', async () => {
     const share = await shareOf();
@@ -154,6 +164,41 @@ describe('a member gets the cluster share of its disk', () => {
     expect(new Set([...shares, await shareOf()]).size).toBe(4);
   });
 
+  test('the same one in a cluster that was restored: with the secret of a backup, another cluster CA and another epoch', async () => {
+    const share = await shareOf();
+    const backup = Buffer.from((await signer.reads.keys.controlPlaneKeys()).reveal()).toString();
+    const keys = JSON.parse(backup) as Readonly<Record<string, string>>;
+    signer = await FakeSigner.create();
+    await signer.files.writeAtomic('/keys/disk-shares.key', keys['disk-shares.key'] ?? '');
+    sign(CONFIGURATION);
+    await member(mine, 'w1');
+    await signer.cluster.setEpoch(2);
+    signer.restart(2);
+    expect(await shareOf({}, bootOf(mine))).toBe(share);
+  });
+
+  test('another one, signed as well, from a control plane with another secret: only the machine can tell which one is right', async () => {
+    const share = await shareOf();
+    await signer.files.makeDirectory('/other');
+    for (const name of ['cluster-ca.crt', 'cluster-ca.key'])
+      await signer.files.writeAtomic(
+        `/other/${name}`,
+        (await signer.files.read(`/keys/${name}`, 9_999)) ?? '',
+      );
+    await signer.files.writeAtomic('/other/disk-shares.key', 'a5'.repeat(32));
+    const keys = new KeyRing({
+      files: signer.files,
+      directory: '/other',
+      nowMs: () => signer.clock.nowMs(),
+    });
+    await signer.clock.advance(1);
+    const request = await ask();
+    const { answer } = await new DiskShareGiver({ ...signer.reads, keys }).give(request, signal);
+    expect(await open(answer, request)).not.toBe(share);
+    const { signature, ...envelope } = answer;
+    expect(isSigned(request, envelope, signature)).toBe(true);
+  });
+
   test('after a lock to this cluster as well, as a running agent asks', async () => {
     const tpm = await chip();
     await member(tpm, 'w3');
@@ -166,14 +211,8 @@ describe('a member gets the cluster share of its disk', () => {
   test('signed by the cluster CA, over the statement and the encrypted share', async () => {
     const request = await ask();
     const { signature, ...envelope } = await give(request);
-    const statement = encodeDiskShareStatement({ ...request, clusterId: signer.cluster.clusterId });
-    const key = {
-      key: new X509Certificate(signer.cluster.authority.caPem).publicKey,
-      dsaEncoding: 'ieee-p1363',
-    } as const;
-    expect(verify('sha256', diskShareAnswer(statement, envelope), key, signature)).toBe(true);
-    const changed = { ...envelope, nonce: new Uint8Array(12) };
-    expect(verify('sha256', diskShareAnswer(statement, changed), key, signature)).toBe(false);
+    expect(isSigned(request, envelope, signature)).toBe(true);
+    expect(isSigned(request, { ...envelope, nonce: new Uint8Array(12) }, signature)).toBe(false);
   });
 
   test('and the log of the signer says to which node and TPM, and for which disk', async () => {

@@ -125,10 +125,10 @@ export class FakeSigner {
     this.reads = this.#start(1);
   }
 
-  static async create(): Promise<FakeSigner> {
+  static async create(clusterId?: string): Promise<FakeSigner> {
     const clock = new FakeClock();
     const etcd = new MemoryEtcd();
-    const cluster = await TestCluster.create(etcd, () => clock.nowMs());
+    const cluster = await TestCluster.create(etcd, () => clock.nowMs(), undefined, clusterId);
     const fake = new FakeSigner({ etcd, clock, cluster });
     await fake.#writeKeys();
     fake.write(configurationWrite(CONFIGURATION), fake.owner.policyWrite(configurationWrite(CONFIGURATION)));

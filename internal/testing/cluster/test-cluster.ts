@@ -40,7 +40,7 @@ const NODE_ADDRESSES = ['127.0.0.1', '192.0.2.1', '192.0.2.2', '198.51.100.1'];
 
 /** The records of a cluster with real keys and certificates, in a given etcd. */
 export class TestCluster {
-  readonly clusterId = 'c0ffee';
+  readonly clusterId: string;
   readonly trust: MemberTrust;
   /** The cluster CA with its key. */
   readonly authority: { readonly caPem: string; readonly keyPem: Secret<string> };
@@ -53,9 +53,14 @@ export class TestCluster {
   private constructor(
     etcd: KeySpace,
     authority: { readonly caPem: string; readonly keyPem: Secret<string> },
-    options: { readonly nowMs: () => number; readonly owner: TestOwner | undefined },
+    options: {
+      readonly nowMs: () => number;
+      readonly owner: TestOwner | undefined;
+      readonly clusterId: string;
+    },
   ) {
-    const { nowMs, owner } = options;
+    const { nowMs, owner, clusterId } = options;
+    this.clusterId = clusterId;
     this.#owner = owner;
     const signer = new KeyCertificateSigner({ ...authority, nowMs });
     this.authority = authority;
@@ -65,10 +70,15 @@ export class TestCluster {
   }
 
   /** @param etcd the key space of the cluster @param owner signs the operators of `addOperator` */
-  static async create(etcd: KeySpace, nowMs: () => number, owner?: TestOwner): Promise<TestCluster> {
+  static async create(
+    etcd: KeySpace,
+    nowMs: () => number,
+    owner?: TestOwner,
+    clusterId = 'c0ffee',
+  ): Promise<TestCluster> {
     const keyPem = generateKeyPem();
     const caPem = await createCaCertPem({ commonName: 'cluster test', keyPem, nowMs: nowMs() });
-    const cluster = new TestCluster(etcd, { caPem, keyPem }, { nowMs, owner });
+    const cluster = new TestCluster(etcd, { caPem, keyPem }, { nowMs, owner, clusterId });
     await cluster.setEpoch(1);
     const configuration = {
       version: 1 as const,
