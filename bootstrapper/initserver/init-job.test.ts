@@ -102,7 +102,7 @@ describe('InitJob', () => {
   test.each([
     { name: 'a join locks the node first', isSameRun: true },
     { name: 'the agent crashed before the init locked the node, and a join locked it', isSameRun: false },
-  ])('deletes its stored request with the unlock key if $name', async ({ isSameRun }) => {
+  ])('deletes its stored request with the secret for disk shares if $name', async ({ isSameRun }) => {
     const files = await createFiles();
     const lock = new NodeLock({ files, path: '/enrolment/lock.json', nowMs: () => 0 });
     const ticket = { clusterId: 'b'.repeat(32), by: 'join', id: 'ticket' } as const;
@@ -166,7 +166,7 @@ describe('InitJob', () => {
     expect([...seen, next.isInProgress()]).toEqual([false, true, true, false, false]);
   });
 
-  test('acknowledge() deletes the unlock key, and the owner can still repeat the request', async () => {
+  test('acknowledge() deletes the secret for disk shares from the request, and the owner can still repeat the request', async () => {
     const files = await createFiles();
     const job = createJob(files);
     await job.accept(request, never);
@@ -203,7 +203,7 @@ describe('InitJob', () => {
     await expect(next.accept(other, never)).rejects.toMatchObject({ code: 'initserver-spec-changed' });
   });
 
-  test('after a crash at any write of acknowledge(), no unlock key is on disk if the acknowledgement was saved', async () => {
+  test('after a crash at any write of acknowledge(), the request on disk has no secret for disk shares if the acknowledgement was saved', async () => {
     const counted: boolean[] = [];
     for await (const { disk } of everyFault({
       faults: ['crash-before', 'crash-after', 'no-space'],

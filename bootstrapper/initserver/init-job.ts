@@ -164,7 +164,7 @@ export class InitJob {
     this.#accepted.set(record);
   }
 
-  /** Deletes the request after a join took the node lock: the unlock key of another cluster must not stay on this disk. */
+  /** Deletes the request after a join took the node lock: the secret for disk shares of another cluster must not stay on this disk. */
   async deleteRequest(): Promise<void> {
     await this.#ports.files.remove(this.#file('request.json').path);
   }

@@ -22,7 +22,7 @@ export interface InitSpec {
   readonly singleNode: boolean;
   readonly kubernetesAdminCsrBase64: string;
   readonly ownerCsrBase64: string;
-  /** Secret. Combined with the node's own key, it unlocks the state disk. */
+  /** The secret for disk shares (internal/keyset); on the wire and on disk it has the name of earlier releases. Empty after the acknowledgement. */
   readonly clusterUnlockKeyHex: string;
   readonly configuration: string;
   /** Documents that the owner has signed (internal/ownerdocument), base64; absent from requests of older versions. */

@@ -71,7 +71,7 @@ export const AGENT_PATHS = {
   rotation: `${STATE}/keys/${ROTATION_FILE}`,
   /** New keys that this control plane has created and no owner has signed yet. They are not distributed. */
   newKeys: `${STATE}/keys/new.json`,
-  /** The secret from which signers derive the cluster shares of state disks; absent in clusters of earlier releases. */
+  /** The secret for disk shares; absent in clusters of earlier releases. */
   diskShares: `${STATE}/keys/${DISK_SHARES_FILE}`,
   /** The stage of the key rotation that this node has completed, and the newest owner documents that it has seen. */
   keysStage: `${STATE}/keys/stage.json`,

@@ -586,7 +586,7 @@ export declare type ClusterSpec = Message<"cluster.init.v1.ClusterSpec"> & {
   ownerCsr: Uint8Array;
 
   /**
-   * Derived from the master secret, 32 bytes. The signers of the cluster derive from it the cluster shares of the state disks of workers.
+   * The secret for disk shares, 32 bytes from the master secret: signers derive the cluster shares of the state disks of workers from it.
    *
    * @generated from field: bytes cluster_unlock_key = 12;
    */

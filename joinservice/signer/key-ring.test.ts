@@ -183,7 +183,7 @@ describe('controlPlaneKeys()', () => {
       string
     >;
 
-  test('controlPlaneKeys() returns the secret for the shares of state disks if it exists', async () => {
+  test('controlPlaneKeys() returns the secret for disk shares if it exists', async () => {
     await files.writeAtomic(`/keys/${DISK_SHARES_FILE}`, 'ab'.repeat(32));
     expect(await sealed()).toMatchObject({ [DISK_SHARES_FILE]: 'ab'.repeat(32) });
   });

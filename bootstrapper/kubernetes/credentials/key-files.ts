@@ -89,7 +89,7 @@ export const CONTROL_PLANE_KEY_FILES = {
 
 /**
  * Shared keys that not every cluster has: the key set with both generations and the phase of the rotation (internal/keyset), from the
- * first key rotation on; the secret for the shares of state disks, in clusters that an earlier release has not created.
+ * first key rotation on; the secret for disk shares, in clusters that an earlier release has not created.
  */
 export const OPTIONAL_KEY_FILES = {
   [ROTATION_FILE]: `/var/lib/cluster/keys/${ROTATION_FILE}`,

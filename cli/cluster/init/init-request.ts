@@ -16,7 +16,8 @@ import { signInitialDocuments } from './initial-documents.ts';
 import type { VerifiedMachine } from '../machine/verify-machine.ts';
 
 const CLUSTER_ID_BYTES = 16;
-const UNLOCK_KEY_BYTES = 32;
+/** The secret for disk shares. */
+const DISK_SHARES_BYTES = 32;
 const INIT_ID_BYTES = 16;
 const ADMIN_SEED_BYTES = 48;
 
@@ -92,7 +93,7 @@ export async function createInitRequest(options: {
     singleNode,
     kubernetesAdminCsr: await createCertificateRequest(adminKeyPem, 'kubernetes-admin'),
     ownerCsr: await createCertificateRequest(ownerKey.keyPem, 'cluster-owner'),
-    clusterUnlockKey: deriveKey(masterSecret, { kind: 'cluster-unlock' }, UNLOCK_KEY_BYTES).reveal(),
+    clusterUnlockKey: deriveKey(masterSecret, { kind: 'cluster-unlock' }, DISK_SHARES_BYTES).reveal(),
     configuration,
     ownerDocuments: signInitialDocuments({
       ...{ clusterId, epoch, ownerKey, configuration, machine, singleNode, sharedKeys, nowMs },

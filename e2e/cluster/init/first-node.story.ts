@@ -158,7 +158,7 @@ await test('the first node of a cluster: its state, its secrets and its restart'
   );
 
   await story.test(
-    'no disk of the node has secrets of the owner, and the request of the init has none of the cluster',
+    'no disk of the node has secrets of the owner, and the secret for disk shares is only in its own file',
     async () => {
       const request = await node.run('cat', '/var/lib/cluster/init/request.json');
       assert.match(request, /"clusterUnlockKeyHex":""/);
@@ -188,6 +188,12 @@ await test('the first node of a cluster: its state, its secrets and its restart'
       assert.match(pemBody, /^[\w+/=]{40,}$/);
       for (const text of [...[Buffer.from(key, 'base64'), seed].flatMap(spoken), pemBody])
         assert.equal(await search(text), 1);
+      const secretPath = '/var/lib/cluster/keys/disk-shares.key';
+      const secret = (await node.run('cat', secretPath)).trim();
+      assert.match(secret, /^[0-9a-f]{64}$/);
+      assert.equal((await node.run('stat', '-c', '%a %U', secretPath)).trim(), '600 root');
+      const holders = `grep -rlaF -e '${secret}' ${directories} 2>/dev/null || true`;
+      assert.equal((await node.run('sh', '-c', holders)).trim(), secretPath);
     },
   );
 

@@ -59,11 +59,11 @@ await test('an owner acknowledges the init at a curator when the machine does no
   );
 
   await story.test(
-    'the machine learns of the acknowledgement, deletes the unlock key and closes its init port',
+    'the machine learns of the acknowledgement, deletes the secret for disk shares from its request and closes its init port',
     async () => {
       const isWiped = async (): Promise<boolean> =>
         /"clusterUnlockKeyHex":\s*""/.test(await state('init/request.json'));
-      await eventually('the unlock key is gone', 120, isWiped, (wiped) => wiped);
+      await eventually('the secret is gone from the request', 120, isWiped, (wiped) => wiped);
       const port = () => machine.node.run('sh', '-c', 'ss -Hltn "sport = :9000" | wc -l');
       await eventually('the Init port is closed', 30, port, (listeners) => listeners.trim() === '0');
     },
