@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { X509Certificate } from 'node:crypto';
 import { DEFAULT_CERTIFICATES } from '../../internal/config/index.ts';
+import { untilAborted } from '../../internal/cleanup/index.ts';
 import { currentValue, EventValue } from '../../internal/event/index.ts';
 import {
   createCaCertPem,
@@ -16,15 +17,18 @@ import { createMemoryLogger } from '../../internal/testing/memory-logger.ts';
 import { createPairs, DISK_SHARES_FILE, publicKeysOf, signedKeysOf } from '../../internal/keyset/index.ts';
 import { proofFromProvisioning } from '../../internal/ownerdocument/index.ts';
 import { TestOwner } from '../../internal/testing/cluster/test-owner.ts';
+import { FakeClock, settle } from '../../internal/testing/fake-clock.ts';
 import { MemoryFiles } from '../../internal/testing/host/memory-files.ts';
 import type { ClusterDirectory } from '../curatorclient/index.ts';
 import { createMembershipUpdates } from '../credentials/index.ts';
 import type { Membership } from '../membership/index.ts';
-import type { OpenedTicket } from '../joinclient/index.ts';
+import type { JoinClient, OpenedTicket } from '../joinclient/index.ts';
 import { CONTROL_PLANE_KEY_FILES, KUBELET_FILES, PATHS, placeKubernetesKeys } from '../kubernetes/index.ts';
 import type { RoleSet } from '../roleserve/index.ts';
 import { AGENT_PATHS, createNodeState } from '../nodestate/index.ts';
 import { ensureValidCertificates, ticketRenewal } from './ticket-renewal.ts';
+
+type RejoinMember = Parameters<JoinClient['rejoin']>[0];
 
 const never = new AbortController().signal;
 const DAY_MS = 24 * 3600 * 1000;
@@ -91,6 +95,7 @@ async function createMember(options: {
   };
   const ports = {
     ...{ files, state, reads: values, joinClient, nowMs, log: createMemoryLogger().log },
+    clock: new FakeClock(),
     machine: { pubKeyDer },
     lifetimes: () => DEFAULT_CERTIFICATES,
     ownAddress: () => '198.18.0.12',
@@ -331,6 +336,29 @@ describe('ticketRenewal()', () => {
         ...{ secret: first, problem: undefined },
       });
       expect(asked).toEqual([expect.objectContaining({ controlPlanes: FIRST })]);
+    });
+
+    test('renews its certificates itself after ten minutes, if no other control plane answers', async () => {
+      const { ports, membership } = await createMember({ roles: ['ConsensusMember'], hasCa: false });
+      const own = { nodeId: 'node-2', host: '198.18.0.12', curator: true, apiServer: true };
+      ports.reads.clusterDirectory.set([own, { ...own, nodeId: 'node-1', host: '198.18.0.11' }]);
+      const asked: number[] = [];
+      const rejoin = ({ controlPlanes }: RejoinMember, signal: AbortSignal): Promise<OpenedTicket> => {
+        asked.push(controlPlanes.length);
+        return controlPlanes.length === 2
+          ? Promise.resolve(ticketFrom(membership, 'new'))
+          : untilAborted(signal);
+      };
+      const clock = new FakeClock();
+      const prepared = ticketRenewal({ ...ports, clock, joinClient: { rejoin } }).prepare(never);
+      await settle();
+      await clock.advance(10 * 60_000 - 1);
+      await settle();
+      expect(asked).toEqual([1]);
+      await clock.advance(1);
+      await prepared;
+      expect(asked).toEqual([1, 2]);
+      expect(clock.sleeping).toBe(0);
     });
 
     test('asks once per run in a cluster without one', async () => {

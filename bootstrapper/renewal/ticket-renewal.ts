@@ -1,4 +1,6 @@
 import { X509Certificate } from 'node:crypto';
+import { childSignal } from '../../internal/cleanup/index.ts';
+import type { Clock } from '../../internal/clock/index.ts';
 import type { CertificatesConfig } from '../../internal/config/index.ts';
 import { formatEndpoint, PORTS } from '../../internal/endpoint/index.ts';
 import { currentValue, type Readable } from '../../internal/event/index.ts';
@@ -37,6 +39,9 @@ import {
 /** Validity of a certificate that is missing or cannot be read: it is due. */
 const DUE: CertificateTimes = { issuedMs: 0, notAfterMs: 0 };
 
+/** How long a control plane without the secret for disk shares waits for another one. */
+const OTHERS_MS = 10 * 60_000;
+
 /** Ports (injected dependencies) of a renewal by ticket. */
 export interface TicketRenewalPorts {
   readonly files: FilePort;
@@ -55,6 +60,7 @@ export interface TicketRenewalPorts {
   /** Restarts the services that use the old certificate. */
   readonly onRenewed: (membership: Membership, signal: AbortSignal) => Promise<void>;
   readonly log: Logger;
+  readonly clock: Pick<Clock, 'sleep'>;
 }
 
 /** Renews everything that a ticket contains, with fresh evidence, at any control plane including this node. */
@@ -91,9 +97,10 @@ export function ticketRenewal(ports: TicketRenewalPorts): Renewal {
     prepare: async (waiting) => {
       const membership = currentValue(reads.clusterMembership);
       if (membership === undefined) return () => Promise.resolve();
-      // The join service of this node would bring the keys of this node.
-      const without = (await lacksDiskSharesKey(ports)) ? membership.nodeId : undefined;
-      const ticket = await requestTicket(ports, membership, waiting, without);
+      const fromOthers = (await lacksDiskSharesKey(ports))
+        ? await requestFromOthers(ports, membership, waiting)
+        : undefined;
+      const ticket = fromOthers ?? (await requestTicket(ports, membership, waiting));
       hasAskedForName = true;
       hasAskedForSecret = true;
       return async (signal) => {
@@ -182,6 +189,32 @@ async function installSignedClientsCa(
 async function saveDirectory(state: NodeState, { directory }: OpenedTicket): Promise<void> {
   const [first, ...more] = directoryFromMembership({ directory });
   if (first !== undefined) await state.directory.save([first, ...more]);
+}
+
+/**
+ * Requests a ticket from another control plane, because the join service of this node would bring the keys of this node. Certificates must not
+ * expire while the others are off, so that it gives up after a while.
+ * @returns undefined if no other control plane has issued one
+ */
+async function requestFromOthers(
+  ports: Pick<TicketRenewalPorts, 'files' | 'joinClient' | 'state' | 'reads' | 'clock' | 'log'>,
+  membership: Membership,
+  signal: AbortSignal,
+): Promise<OpenedTicket | undefined> {
+  using limit = childSignal(signal);
+  void ports.clock
+    .sleep(OTHERS_MS, limit.signal)
+    .then(() => limit.abort(new Error('no other control plane has answered')))
+    .catch(() => undefined); // the request has ended before
+  try {
+    return await requestTicket(ports, membership, limit.signal, membership.nodeId);
+  } catch (error) {
+    signal.throwIfAborted();
+    ports.log.warn('no ticket with the secret for disk shares from another control plane', { error });
+    return undefined;
+  } finally {
+    limit.abort(new Error('the request has ended'));
+  }
 }
 
 /** Requests a new ticket for this member, if possible not from the control plane `without`. */
