@@ -136,7 +136,7 @@ export const joinErrors = defineErrors({
     'If the machine was removed on purpose, do nothing: its disk stays closed. If it was removed by mistake, an owner opens the disk with `cluster recover disk NODE`; the machine then joins again after `cluster node readmit NODE`.',
   ),
   'join-share-too-often': retryable.peer.refused(
-    'A machine asked this control plane for the cluster share of its state disk more than 20 times in ten minutes from one address.',
+    'A machine asked this control plane for the cluster share of its state disk more than 40 times in ten minutes from one address.',
     'Do nothing: an agent asks less often, and again later. If the error happens again, find out which machine has the address that the audit log names: it may claim the TPM of another machine.',
   ),
   'join-not-ready': retryable.system.unreachable(

@@ -1,7 +1,7 @@
 import type { Clock } from '../../../internal/clock/index.ts';
 
-/** How often a machine may ask from one source within `PERIOD_MS`. An agent asks every minute at most, after refusals less often. */
-const MAX_ASKED = 20;
+/** How often a machine may ask from one source within `PERIOD_MS`. An agent whose disk is closed asks about 20 times in that time, after refusals less often. */
+const MAX_ASKED = 40;
 const PERIOD_MS = 10 * 60_000;
 /** Beyond this number of machines and sources, those that have asked longest ago are forgotten. */
 const MAX_KNOWN = 16_384;
