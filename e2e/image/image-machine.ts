@@ -88,7 +88,9 @@ export async function bootImage(
     '-drive', `if=pflash,format=raw,unit=1,file=${at('variables.fd')}`,
     '-chardev', `socket,id=tpm,path=${at('tpm.sock')}`, '-tpmdev', 'emulator,id=tpm0,chardev=tpm', '-device', 'tpm-tis,tpmdev=tpm0',
     ...interfaces,
-    '-drive', `file=${options.disk},format=raw,if=virtio,snapshot=${snapshot}`,
+    '-drive', `file=${options.disk},format=raw,if=none,id=disk,snapshot=${snapshot}`,
+    // With a boot order the firmware has no entry for the network card, whose address would be measured into PCR 1.
+    '-device', 'virtio-blk-pci,drive=disk,bootindex=1',
     ...(medium?.kind === 'cd' ? ['-drive', `file=${medium.file},format=raw,media=cdrom,if=none,id=cd`, '-device', 'ide-cd,drive=cd,bootindex=0'] : []),
   ], { stdio: ['pipe', 'pipe', 'inherit'] });
   const lines: string[] = [];

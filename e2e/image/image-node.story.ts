@@ -16,9 +16,10 @@ import { serveDhcp, type DhcpClient } from './dhcp-server.ts';
 import { bootImage, type ImageMachine, type NodeNetwork } from './image-machine.ts';
 
 /**
- * A machine that boots an image of `cluster image build` in QEMU becomes a control plane whose software is measured, and runs pods.
- * After its power was cut, it opens its encrypted disk by itself and is Ready again without a person. The emulation needs no
- * KVM, and is about ten times slower than a real machine: the story prints how long each step takes.
+ * Two machines that boot the same image of `cluster image build` in QEMU become a control plane and a worker whose software is
+ * measured, and run pods. After a power cut, the control plane opens its encrypted disk by itself, and the worker with the share that it gets
+ * from the control plane; both are Ready again without a person. Once the worker is removed, its disk stays closed. The emulation needs no KVM,
+ * and is about ten times slower than a real machine: the story prints how long each step takes.
  *
  * The machines are in a network namespace of their own. The story runs its second half in it.
  */
@@ -30,17 +31,28 @@ const FIRMWARE_REGISTERS = [0, 1, 2, 3, 6, 7];
 const DISK_REGISTERS = [4, 7, 9, 11, 12];
 const HELLO_PORT = 30080;
 const HOST = '198.18.200.1';
-const NODE: NodeNetwork & DhcpClient = {
+type Node = NodeNetwork & DhcpClient;
+const CONTROL_PLANE: Node = {
   hostname: 'n1',
   address: '198.18.200.11',
   mac: '52:54:00:00:00:11',
   tap: 'tap-n1',
 };
+const WORKER: Node = {
+  hostname: 'n2',
+  address: '198.18.200.12',
+  mac: '52:54:00:00:00:12',
+  tap: 'tap-n2',
+};
+const NODES = [CONTROL_PLANE, WORKER];
 /** The console of a machine whose agent runs. */
 const NOT_A_MEMBER = /Compare it with what/;
 /** The firmware has started. */
 const STARTS = /BdsDxe/;
+const REFUSED = /disk-share-refused/;
 const MEMORY_MIB = 5120;
+/** Of a command that waits by itself. */
+const WAIT = '35m';
 const READY_MS = 1_500_000;
 const POLL_MS = 5_000;
 /** Emulated machines can miss a time limit that real ones do not. The same command continues then. */
@@ -61,13 +73,15 @@ async function prepare(): Promise<void> {
   const directory = await mkdtemp(join(tmpdir(), 'cluster-image-node-'));
   const at = (name: string): string => join(directory, name);
   try {
-    await mkdir(at('tpm'));
-    // prettier-ignore
-    await run('swtpm_setup', '--tpm2', '--tpmstate', at('tpm'), '--pcr-banks', 'sha256', '--create-ek-cert');
+    for (const { hostname } of NODES) {
+      await mkdir(at(`tpm-${hostname}`));
+      // prettier-ignore
+      await run('swtpm_setup', '--tpm2', '--tpmstate', at(`tpm-${hostname}`), '--pcr-banks', 'sha256', '--create-ek-cert');
+    }
     await unpackPackages(['ovmf'], at('ovmf'));
     await run(execPath, join(PROJECT, '.ci/build.ts'));
     const { cli } = workspaceOf(directory);
-    await cli('config', 'generate', '--name', 'image', '--attestation', 'tpm', '--node', NODE.address);
+    await cli('config', 'generate', '--name', 'image', '--attestation', 'tpm', '--node', CONTROL_PLANE.address);
     // Without integrity, since formatting would write the whole disk; image.story.ts has a disk with integrity.
     // prettier-ignore
     await cli(
@@ -75,6 +89,7 @@ async function prepare(): Promise<void> {
       '--state-disk', '/dev/disk/by-partlabel/cluster-state', '--state-disk-pcrs', DISK_REGISTERS.join(','), '--no-state-disk-integrity',
     );
     await buildImage(directory, 'image');
+    for (const { hostname } of NODES) await run('cp', '--sparse=always', at('image/disk.raw'), at(`${hostname}.raw`));
     // prettier-ignore
     const argv = ['--net', execPath, ...execArgv, import.meta.filename];
     const child = spawn('unshare', argv, { stdio: 'inherit', env: { ...env, [INSIDE]: directory } });
@@ -89,11 +104,10 @@ async function runNode(directory: string): Promise<void> {
   await test('a machine with an image becomes a measured control plane with pods, also after a power cut', async (story) => {
     const at = (name: string): string => join(directory, name);
     const { workspace, cli } = workspaceOf(directory);
-    const disk = at('image/disk.raw');
-    const boot = (name: string, until: RegExp): Promise<ImageMachine> =>
-      bootImage(at(name), {
-        ...{ disk, firmware: at('ovmf/usr/share/OVMF'), tpm: at('tpm'), log, keepsWrites: true },
-        ...{ memoryMib: MEMORY_MIB, network: NODE, until },
+    const boot = (node: Node, round: number, until: RegExp): Promise<ImageMachine> =>
+      bootImage(at(`${node.hostname}-boot-${round}`), {
+        ...{ disk: at(`${node.hostname}.raw`), tpm: at(`tpm-${node.hostname}`), network: node },
+        ...{ firmware: at('ovmf/usr/share/OVMF'), log, keepsWrites: true, memoryMib: MEMORY_MIB, until },
       });
     const measured = async <T>(what: string, work: Promise<T>): Promise<T> => {
       const startMs = clock.monotonicMs();
@@ -104,12 +118,13 @@ async function runNode(directory: string): Promise<void> {
       return result;
     };
     await connect();
-    await using _ = await serveDhcp(HOST, [NODE]);
+    await using _ = await serveDhcp(HOST, NODES);
+    await using machines = new Machines();
 
     await story.test('init creates a cluster on it whose policy names every register', async () => {
-      await using machine = await measured(
+      const machine = await measured(
         'first boot, which formats the disk',
-        boot('boot-1', NOT_A_MEMBER),
+        machines.keep(boot(CONTROL_PLANE, 1, NOT_A_MEMBER)),
       );
       const owner = createPrivateKey(await readFile(join(workspace, 'owner-key.pem'), 'utf8'));
       assert.ok(createPublicKey(owner));
@@ -121,38 +136,103 @@ async function runNode(directory: string): Promise<void> {
       await writeFile(at('firmware.json'), JSON.stringify({ registers: Object.fromEntries(learned) }));
       await buildImage(directory, 'values', '--firmware', at('firmware.json'));
       await requireRegisters(join(workspace, 'cluster.yaml'), at('values/reference-values.json'));
-      const [fingerprint = ''] = /sha256:[0-9a-f]{64}/.exec(machine.console()) ?? [];
       await measured(
         'init until the sample chart is installed',
-        untilDone(() => cli('init', '--fingerprint', fingerprint)),
+        untilDone(() => cli('init', '--fingerprint', fingerprintOf(machine))),
       );
-      await measured('until the sample chart responds', untilHello());
+      await measured('until the sample chart responds', untilHello(CONTROL_PLANE));
       await measured('until every check of status passes', untilHealthy(cli));
-      const verified = await cli('verify', 'n1');
-      story.diagnostic(verified);
-      assert.match(verified, /measured/);
+      await requireMeasured(cli, CONTROL_PLANE);
+    });
+
+    await story.test('a second machine with the same image joins as a worker and runs pods', async () => {
+      const machine = await measured(
+        'first boot of the worker',
+        machines.keep(boot(WORKER, 1, NOT_A_MEMBER)),
+      );
+      const fingerprint = fingerprintOf(machine);
+      await cli('join', '--node', WORKER.address, '--fingerprint', fingerprint);
+      await measured(
+        'until the worker is Ready',
+        untilDone(() => cli('node', 'approve', fingerprint, '--name', 'n2', '--wait', '--timeout', WAIT)),
+      );
+      await startOnAll(join(workspace, 'cluster.yaml'));
+      await untilDone(() => cli('init'));
+      await measured('until the sample chart responds on the worker', untilHello(WORKER));
+      await measured('until every check of status passes', untilHealthy(cli));
+      await requireMeasured(cli, WORKER);
+      await until('a signer has the cluster share of the worker’s disk', async () =>
+        /keeps the node share only/.test(await cli('attest', 'approve', 'n2', '--dry-run')),
+      );
     });
 
     await story.test(
-      'after a power cut the disk opens by itself, and the node is Ready without a person',
+      'after a power cut of both, their disks open by themselves, and both nodes are Ready without a person',
       async () => {
-        await using _machine = await boot('boot-2', STARTS);
-        await measured('until the sample chart responds', untilHello());
+        await machines.cutPower();
+        await Promise.all(NODES.map((node) => machines.keep(boot(node, 2, STARTS))));
+        await measured('until the sample chart responds on both', Promise.all(NODES.map(untilHello)));
         await measured('until every check of status passes', untilHealthy(cli));
       },
     );
+
+    await story.test('the disk of a removed worker stays closed', async () => {
+      await machines.cutPower(WORKER);
+      await cli('node', 'remove', 'n2', '--lost', '--keep-keys', '--yes');
+      await measured('until the removed worker is refused', machines.keep(boot(WORKER, 3, REFUSED)));
+      await measured('until every check of status passes', untilHealthy(cli));
+    });
   });
 }
 
-/** The network between this host and the machine. */
+/** The machines that run. */
+class Machines implements AsyncDisposable {
+  readonly #running = new Map<string, ImageMachine>();
+
+  async keep(booting: Promise<ImageMachine>): Promise<ImageMachine> {
+    const machine = await booting;
+    this.#running.set(machine.endpoint, machine);
+    return machine;
+  }
+
+  /** Cuts the power of one machine, or of all. */
+  async cutPower(node?: Node): Promise<void> {
+    const all = [...this.#running].filter(([endpoint]) => endpoint.startsWith(`${node?.address ?? ''}`));
+    for (const [endpoint, machine] of all) {
+      this.#running.delete(endpoint);
+      await machine[Symbol.asyncDispose]();
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.cutPower();
+  }
+}
+
+function fingerprintOf(machine: ImageMachine): string {
+  const [fingerprint] = /sha256:[0-9a-f]{64}/.exec(machine.console()) ?? [];
+  assert.ok(fingerprint);
+  return fingerprint;
+}
+
+/** `cluster verify` judges every register. */
+async function requireMeasured(cli: (...argv: readonly string[]) => Promise<string>, { hostname }: Node): Promise<void> {
+  const verified = await cli('verify', hostname);
+  await note(verified);
+  assert.match(verified, /measured/);
+}
+
+/** The network between this host and the machines. */
 async function connect(): Promise<void> {
   for (const line of [
     'link set lo up',
     'link add bridge type bridge',
     `address add ${HOST}/24 dev bridge`,
-    `tuntap add ${NODE.tap} mode tap`,
-    `link set ${NODE.tap} master bridge`,
-    `link set ${NODE.tap} up`,
+    ...NODES.flatMap(({ tap }) => [
+      `tuntap add ${tap} mode tap`,
+      `link set ${tap} master bridge`,
+      `link set ${tap} up`,
+    ]),
     'link set bridge up',
     'route add 255.255.255.255 dev bridge',
   ])
@@ -184,9 +264,16 @@ async function requireRegisters(path: string, values: string): Promise<void> {
   configuration.setIn([...policy, 'profile'], 'measured');
   configuration.setIn([...policy, 'registers'], configuration.createNode(registers));
   configuration.setIn([...policy, 'tpm', 'requiredPcrs'], configuration.createNode(pcrs));
-  const chart = { name: 'hello', chart: 'bundle:hello', values: { service: { nodePort: HELLO_PORT } } };
+  const chart = { name: 'hello', chart: 'bundle:hello', values: { replicas: 1, service: { nodePort: HELLO_PORT } } };
   configuration.setIn(['firstNode', 'name'], 'n1');
   configuration.setIn(['charts'], configuration.createNode([chart]));
+  await writeFile(path, String(configuration));
+}
+
+/** Makes the sample chart have as many pods as there are nodes. The scheduler prefers a node that has none. */
+async function startOnAll(path: string): Promise<void> {
+  const configuration = parseDocument(await readFile(path, 'utf8'));
+  configuration.setIn(['charts', 0, 'values', 'replicas'], NODES.length);
   await writeFile(path, String(configuration));
 }
 
@@ -203,12 +290,12 @@ async function untilDone(command: () => Promise<string>): Promise<void> {
   }
 }
 
-/** Requests the sample service through its NodePort until it responds. */
-async function untilHello(): Promise<void> {
-  const url = `http://${NODE.address}:${HELLO_PORT}/`;
-  await until('the sample chart responds', async () => {
+/** Requests the sample service through the NodePort of a node until a pod on that node responds. */
+async function untilHello({ address, hostname }: Node): Promise<void> {
+  const url = `http://${address}:${HELLO_PORT}/`;
+  await until(`the sample chart responds on ${hostname}`, async () => {
     const response = await fetch(url, { signal: AbortSignal.timeout(10_000) });
-    return /pod=hello-\S+ node=n1 /.test(await response.text());
+    return (await response.text()).includes(` node=${hostname} `);
   });
 }
 
