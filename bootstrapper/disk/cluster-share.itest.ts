@@ -200,6 +200,23 @@ describe('giveShareToSigner()', () => {
     });
   });
 
+  test('leaves a disk whose share is not called wrong if cryptsetup fails in another way', async () => {
+    await withMachine(async (ports) => {
+      await openStateDisk(ports, settings(), signal);
+      await give(ports);
+      kernel.reboot();
+      const commands: DiskPorts['commands'] = {
+        run: (command) =>
+          command.argv.includes('--test-passphrase')
+            ? REAL.commands.run({ argv: ['sh', '-c', 'exit 3'], signal })
+            : ports.commands.run(command),
+      };
+      const opening = openStateDisk({ ...ports, commands }, settings(), signal, askShare);
+      await expect(opening).rejects.toMatchObject({ code: 'exec-failed', exitCode: 3 });
+      expect(await REAL.files.stat(at('memory'))).toBeUndefined();
+    });
+  });
+
   test('needs both shares: the table of shares, and the share that the machine had before', async () => {
     await withMachine(async (ports) => {
       await openStateDisk(ports, settings(), signal);

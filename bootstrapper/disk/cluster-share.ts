@@ -1,4 +1,5 @@
 import { timingSafeEqual } from 'node:crypto';
+import { ExecError } from '../../internal/exec/index.ts';
 import type { Secret } from '../../internal/secret/index.ts';
 import {
   isAheadOfCounter,
@@ -12,6 +13,7 @@ import {
   type RecordContent,
   type ShareSource,
 } from '../../internal/statedisk/index.ts';
+import { NO_KEY } from './cryptsetup.ts';
 import { diskCounter } from './disk-counter.ts';
 import { randomSecret, sealShares, unsealShare } from './disk-seals.ts';
 import { OPENS, type DiskPorts, type DiskSettings } from './disk-settings.ts';
@@ -170,7 +172,7 @@ export async function askTested(
       try {
         await disk.cryptsetup.check(OPENS.shares, slotKey({ node, cluster }, uuid));
       } catch (cause) {
-        signal.throwIfAborted();
+        if (!(cause instanceof ExecError && cause.exitCode === NO_KEY)) throw cause;
         throw new DiskError('disk-share-wrong', 'opening the state disk with the share of a signer', {
           cause,
         });

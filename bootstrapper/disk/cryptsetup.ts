@@ -3,6 +3,8 @@ import { formatArguments, LAYOUT, openArguments, SLOT_ARGUMENTS } from '../../in
 import type { Secret } from '../../internal/secret/index.ts';
 import type { DiskPorts, DiskSettings } from './disk-settings.ts';
 
+/** Exit code of cryptsetup(8): no slot opens with this key. */
+export const NO_KEY = 2;
 /** Time limit of one command, which derives keys and may load kernel modules. */
 const COMMAND_MS = 300_000;
 /**

@@ -13,6 +13,7 @@ import {
   type RecordContent,
 } from '../../internal/statedisk/index.ts';
 import { askTested, type AskShare } from './cluster-share.ts';
+import { NO_KEY } from './cryptsetup.ts';
 import { diskCounter } from './disk-counter.ts';
 import {
   advanceApprovals,
@@ -29,9 +30,6 @@ import { DiskError } from './errors.ts';
 import { createFileSystem, mappingOf, mountDisk, refuseUsedDirectories, unmountDisk } from './mount-disk.ts';
 import { createOwnerParts, renewOwnerParts } from './owner-parts.ts';
 import { sealForApprovals } from './seal-for-approvals.ts';
-
-/** Exit code of cryptsetup(8): no slot opens with this key. */
-const NO_KEY = 2;
 
 /**
  * Opens the state disk and mounts its directories. First formats the disk if it is empty or if an earlier formatting
