@@ -354,7 +354,31 @@ describe('takeShareBack()', () => {
       expect(await give(ports)).toBe('given');
     });
   });
+
+  test('writes no record with a seal that the TPM does not open, of either share', async () => {
+    await withMachine(async (ports) => {
+      await openStateDisk(ports, settings(), signal);
+      await give(ports);
+      await copyFile(at('disk'), at('copy'));
+      for (const which of ['nodeShare', 'clusterShare'] as const) {
+        const taken = takeShareBack(withOtherSeal(ports, which), settings(), { askShare, signal });
+        await expect(taken).rejects.toMatchObject({ code: 'disk-locked' });
+        expect(await isUntouched()).toBe(true);
+      }
+    });
+  });
 });
+
+/** A machine whose TPM seals one share wrongly: for the purpose of the other one. */
+function withOtherSeal(ports: DiskPorts, which: 'nodeShare' | 'clusterShare'): DiskPorts {
+  const other = which === 'nodeShare' ? 'clusterShare' : 'nodeShare';
+  const use = async (...all: Parameters<Tpm['use']>): Promise<unknown> => {
+    const result = await ports.tpm.use(...all);
+    const seals = result as Partial<Record<typeof which, Uint8Array>> | undefined;
+    return seals?.[which] === undefined ? result : { ...seals, [which]: seals[other] };
+  };
+  return { ...ports, tpm: Object.create(ports.tpm, { use: { value: use } }) as Tpm };
+}
 
 describe('an owner', () => {
   test('recovers a disk whose share is with the signers; the machine then keeps a share again, until it gives it away', async () => {

@@ -15,7 +15,7 @@ import {
 } from '../../internal/statedisk/index.ts';
 import { NO_KEY } from './cryptsetup.ts';
 import { diskCounter } from './disk-counter.ts';
-import { randomSecret, sealShares, unsealShare } from './disk-seals.ts';
+import { randomSecret, sealShares, testSeals, unsealShare } from './disk-seals.ts';
 import { OPENS, type DiskPorts, type DiskSettings } from './disk-settings.ts';
 import { DiskQueue } from './disk-queue.ts';
 import { checkHeader, commit, openDisk, requireReady, type OpenDisk, type Ready } from './disk-state.ts';
@@ -141,9 +141,7 @@ export async function takeShareBack(
   const header = await replaceSlot(disk, { from: { node, cluster: before }, to: shares });
   const seals = await sealShares(ports, settings, { shares, uuid, generation: 'current' }, signal);
   const next = { ...content, ...seals, approval: undefined, header };
-  const sealed = await unsealShare(ports, settings, { which: 'cluster', content: next }, signal);
-  if (Buffer.compare(sealed.reveal(), shares.cluster.reveal()) !== 0)
-    throw new TypeError('the TPM has sealed another cluster share');
+  await testSeals(ports, settings, { content: next, shares }, signal);
   await put(ports, disk, next, signal);
   if (content.approval !== undefined) ports.log.warn('approvals for the state disk have ended', { uuid });
   ports.log.info('cluster share of the state disk sealed to the TPM', { uuid });

@@ -212,6 +212,20 @@ export async function unsealShare(
   }
 }
 
+/** Unseals the shares that the machine keeps, from a record that was not written yet. @throws TypeError if the TPM has sealed other ones */
+export async function testSeals(
+  ports: Pick<DiskPorts, 'tpm'>,
+  settings: DiskSettings,
+  { content, shares }: { readonly content: RecordContent; readonly shares: DiskShares },
+  signal: AbortSignal,
+): Promise<void> {
+  for (const which of sharesIn(content)) {
+    const unsealed = await unsealShare(ports, settings, { which, content }, signal);
+    if (Buffer.compare(unsealed.reveal(), shares[which].reveal()) !== 0)
+      throw new TypeError(`the TPM has sealed another ${which} share`);
+  }
+}
+
 function lockedError(
   which: keyof DiskShares,
   registers: readonly SealedRegister[],

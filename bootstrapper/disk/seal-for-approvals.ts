@@ -1,6 +1,6 @@
 import { isSealedShare, recordKey, type DiskShares } from '../../internal/statedisk/index.ts';
 import { isApprovable, isApprovableBy } from '../../internal/tpm/index.ts';
-import { authorityOf, sealShares, sharesIn, unsealShare } from './disk-seals.ts';
+import { authorityOf, sealShares, testSeals } from './disk-seals.ts';
 import type { DiskPorts } from './disk-settings.ts';
 import { commit, type OpenDisk, type Ready } from './disk-state.ts';
 
@@ -26,11 +26,7 @@ export async function sealForApprovals(
     // A machine that does not keep its cluster share seals it for nobody.
     const clusterShare = isSealedShare(content.clusterShare) ? seals.clusterShare : content.clusterShare;
     const next = { ...content, ...seals, clusterShare, approval: undefined };
-    for (const which of sharesIn(next)) {
-      const unsealed = await unsealShare(ports, settings, { which, content: next }, signal);
-      if (Buffer.compare(unsealed.reveal(), shares[which].reveal()) !== 0)
-        throw new TypeError(`the TPM has sealed another ${which} share`);
-    }
+    await testSeals(ports, settings, { content: next, shares }, signal);
     const slot = state.slot === 0 ? 1 : 0;
     await commit(ports, { slots, slot, content: next, key: recordKey(shares.node, uuid) }, signal);
     ports.log.info('shares of the state disk sealed for the approval key of the provisioning', {
