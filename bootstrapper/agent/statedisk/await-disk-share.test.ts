@@ -1,6 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { untilAborted } from '../../../internal/cleanup/index.ts';
+import { StateDiskError } from '../../../internal/statedisk/index.ts';
 import { createMemoryLogger, FakeClock } from '../../../internal/testing/index.ts';
+import { TpmError } from '../../../internal/tpm/index.ts';
 import { DiskError } from '../../disk/index.ts';
 import { JoinClientError } from '../../joinclient/index.ts';
 import { openWithShare, type ShareWaitPorts } from './await-disk-share.ts';
@@ -73,7 +75,7 @@ describe('openWithShare()', () => {
     ]);
     expect(records.at(-1)).toMatchObject({
       level: 'warn',
-      message: 'no cluster share for the state disk, asking again',
+      message: 'state disk not opened with a cluster share, asking again',
     });
   });
 
@@ -125,13 +127,36 @@ describe('openWithShare()', () => {
     expect(events.slice(5)).toEqual(['ask', 'closed']);
   });
 
-  test('ends with any other error of the disk, at the first question and later', async () => {
-    const other = new DiskError('disk-locked', 'unsealing');
+  test('ends with an error that stays, at the first question and later', async () => {
+    const other = new StateDiskError('statedisk-changed', 'verifying');
     expect(await machine(other).outcome).toBe(other);
     const later = machine(awaited, other);
     await later.clock.advance(10_000);
     expect(await later.outcome).toBe(other);
     expect(later.events.at(-1)).toBe('closed');
+  });
+
+  test('shows another error that may pass, and asks again while an owner can recover the disk', async () => {
+    const busy = new TpmError('tpm-timeout', 'unsealing');
+    const { clock, events, shown, outcome } = machine(awaited, busy, busy, 'opens');
+    await clock.advance(1_500);
+    expect(shown.at(-1)).toContain(`last error: tpm-timeout: unsealing. Fix: ${busy.fix}`);
+    await clock.advance(60_000);
+    expect(await outcome).toBe('open');
+    expect(events).toEqual(['ask', 'serve', 'ask', 'ask', 'ask', 'closed']);
+  });
+
+  test('asks no more if the TPM does not release the node share, and waits for an owner', async () => {
+    const locked = new DiskError('disk-locked', 'unsealing');
+    for (const before of [[], [awaited]]) {
+      const { clock, events, shown, outcome, recover, serving } = machine(...before, locked);
+      await clock.advance(3_600_000);
+      expect(shown.at(-1)).toBe(`disk-locked: unsealing. Fix: ${locked.fix}`);
+      expect(events.filter((each) => each === 'ask')).toHaveLength(before.length + 1);
+      await recover(() => Promise.resolve());
+      serving.resolve();
+      expect([await outcome, events.at(-1)]).toEqual(['open', 'closed']);
+    }
   });
 
   test('ends when the agent stops', async () => {

@@ -1,8 +1,8 @@
-import { childSignal } from '../../../internal/cleanup/index.ts';
+import { childSignal, untilAborted } from '../../../internal/cleanup/index.ts';
 import { Backoff, type Clock } from '../../../internal/clock/index.ts';
-import { describeError, findCoded } from '../../../internal/errors/index.ts';
+import { CodedError, describeError, findCoded } from '../../../internal/errors/index.ts';
 import type { Logger } from '../../../internal/logging/index.ts';
-import { isShareError, type DiskError } from '../../disk/index.ts';
+import { isLockedDiskError } from '../../disk/index.ts';
 
 const PAUSES = { firstMs: 1_000, factor: 1.6, longestMs: 60_000 };
 /** The pause after the refusal of a signer, which does not pass by itself, but an operator may end. */
@@ -21,17 +21,24 @@ export interface ShareWaitPorts {
   /** Lets an owner recover the disk, over the network and at the console, until one has. */
   serve(preempt: Preempt, signal: AbortSignal): Promise<void>;
   /** Shows what the machine waits for. Called when that changes. */
-  show(text: string, error: DiskError): Promise<void>;
+  show(text: string, error: CodedError): Promise<void>;
 }
 
 /**
  * Opens a disk whose cluster share is with the signers. Asks once; then again and again, with growing pauses, while an owner can recover
- * the disk. Resolves when the disk is open, by whatever means.
- * @throws what `attempt` throws beside the errors of a missing share
+ * the disk. Other errors that may pass, like those of the TPM, are shown and repeated too: the shares that owners have sent are in this
+ * process. Asks no more if the TPM does not release the node share. Resolves when the disk is open, by whatever means.
+ * @throws what `attempt` throws and no further attempt changes
  */
 export async function openWithShare(ports: ShareWaitPorts, signal: AbortSignal): Promise<void> {
   const sinceMs = ports.clock.nowMs();
-  const first = await ports.attempt(signal).then(() => undefined, shareErrorOf);
+  const first = await ports.attempt(signal).then(
+    () => undefined,
+    (error: unknown) => {
+      signal.throwIfAborted();
+      return waitableErrorOf(error);
+    },
+  );
   if (first === undefined) return;
   using until = childSignal(signal);
   const gate = new RecoveryGate();
@@ -51,25 +58,28 @@ async function askAgain(
     gate,
     sinceMs,
     first,
-  }: { readonly gate: RecoveryGate; readonly sinceMs: number; readonly first: DiskError },
+  }: { readonly gate: RecoveryGate; readonly sinceMs: number; readonly first: CodedError },
   signal: AbortSignal,
 ): Promise<void> {
   const { clock, random, log } = ports;
   const backoff = new Backoff({ ...PAUSES, random });
   let shown = '';
-  for (let error: DiskError | undefined = first; error !== undefined;) {
+  for (let error: CodedError | undefined = first; error !== undefined;) {
     const text = waitText(sinceMs, error);
     if (text !== shown) await ports.show(text, error);
     shown = text;
+    // The registers keep their values until the machine starts again.
+    if (isLockedDiskError(error)) return untilAborted(signal);
     const pauseMs = backoff.nextMs(error.code === 'disk-share-refused' ? REFUSED_MS : 0);
-    log.warn('no cluster share for the state disk, asking again', { error, pauseMs });
+    log.warn('state disk not opened with a cluster share, asking again', { error, pauseMs });
     await clock.sleep(pauseMs, signal);
     error = await gate.round((round) => ports.attempt(round), signal);
   }
 }
 
 /** One line: what the machine waits for, since when, and the last error. */
-function waitText(sinceMs: number, error: DiskError): string {
+function waitText(sinceMs: number, error: CodedError): string {
+  if (isLockedDiskError(error)) return `${error.code}: ${describeError(error)}. Fix: ${error.fix}`;
   const since = new Date(sinceMs).toISOString();
   // The cause says what is to be done in this case.
   const { code, fix } = findCoded(error.cause) ?? { code: error.code, fix: '' };
@@ -77,8 +87,9 @@ function waitText(sinceMs: number, error: DiskError): string {
   return `waits for the cluster share of the state disk since ${since}; last error: ${codes}: ${describeError(error)}. Fix: ${fix === '' ? error.fix : fix}`;
 }
 
-function shareErrorOf(error: unknown): DiskError {
-  if (isShareError(error)) return error;
+/** The error, if it may pass, or if an owner can recover the disk. */
+function waitableErrorOf(error: unknown): CodedError {
+  if (error instanceof CodedError && error.retryable) return error as CodedError;
   throw error as Error;
 }
 
@@ -87,22 +98,23 @@ class RecoveryGate {
   #round: { readonly abort: () => void; readonly ended: Promise<unknown> } | undefined;
   #recovery: Promise<unknown> = Promise.resolve();
 
-  /** Resolves with the error of a missing share; undefined if the disk is open. After a recovery the question is repeated. */
+  /** Resolves with an error that may pass; undefined if the disk is open. After a recovery the question is repeated. */
   async round(
     attempt: (signal: AbortSignal) => Promise<unknown>,
     signal: AbortSignal,
-  ): Promise<DiskError | undefined> {
+  ): Promise<CodedError | undefined> {
     for (;;) {
       await this.#untilRecovered();
       signal.throwIfAborted();
       using round = childSignal(signal);
-      const running = attempt(round.signal).then(() => undefined, shareErrorOf);
+      const running = attempt(round.signal);
       this.#round = { abort: () => round.abort(), ended: running.catch(() => undefined) };
       try {
-        return await running;
+        await running;
+        return undefined;
       } catch (error) {
         signal.throwIfAborted();
-        if (!round.signal.aborted) throw error;
+        if (!round.signal.aborted) return waitableErrorOf(error);
       } finally {
         this.#round = undefined;
       }

@@ -1,4 +1,5 @@
 import { childSignal } from '../../../internal/cleanup/index.ts';
+import type { CodedError } from '../../../internal/errors/index.ts';
 import { createTpm } from '../../attest/index.ts';
 import {
   destroyStateDisk,
@@ -82,7 +83,7 @@ async function untilShared(
   const { onReady, onStatus, signal } = options;
   const machine = await openClosedMachine(ports, options, diskPorts);
   const askShare = askShareWhileClosed(ports, options, machine);
-  let reason = first;
+  let reason: CodedError = first;
   let isReady = false;
   const disk = { diskPorts, settings, reason: () => reason };
   const service = createClosedDiskService(ports, options, { disk, machine });
