@@ -127,17 +127,17 @@ export function createInitHandlers(ports: InitServicePorts): Handlers<typeof Ini
  */
 export function createRefusingInitHandlers(
   ports: MachineDescriptionPorts,
-  options: { readonly enrolmentState: string; readonly reason: CodedError },
+  options: { readonly enrolmentState: string; readonly reason: () => CodedError },
 ): Handlers<typeof InitApi, OwnerPeer> {
   const { enrolmentState, reason } = options;
-  const refuse = (): Promise<never> => Promise.reject(reason);
+  const refuse = (): Promise<never> => Promise.reject(reason());
   return {
     ...machineHandlers(ports, () => ({ enrolmentState })),
     preflight: refuse,
     statBlobs: refuse,
     uploadBlob: refuse,
     init: async function* () {
-      throw reason;
+      throw reason();
     },
     acknowledge: refuse,
   };

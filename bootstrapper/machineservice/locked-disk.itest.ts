@@ -206,6 +206,10 @@ describe('a machine with a locked state disk', () => {
         expect(await client.describe({}, call)).toMatchObject({
           ...{ code: 'disk-share-refused', message: 'asking 192.0.2.1:9090: removed' },
         });
+        const init = createClient(InitApi, channel);
+        await expect(init.statBlobs({ sha256: [] }, call)).rejects.toMatchObject({
+          code: 'disk-share-refused',
+        });
       },
       { reasonNow: () => newest },
     );

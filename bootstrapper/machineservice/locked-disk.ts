@@ -118,7 +118,7 @@ export function createLockedDiskServer(
   readonly recover: Recover;
   readonly recovered: Readable<true>;
 } {
-  const { evidence, reason, device, log } = ports;
+  const { evidence, device, log } = ports;
   const recovered = new EventValue<true>();
   const shares = new GivenShares();
   let last: Promise<unknown> = Promise.resolve();
@@ -145,7 +145,7 @@ export function createLockedDiskServer(
     return running;
   };
   const server = createOwnerServer(
-    createRefusingInitHandlers(ports, { enrolmentState: ENROLMENT_STATE, reason }),
+    createRefusingInitHandlers(ports, { enrolmentState: ENROLMENT_STATE, reason: () => ports.reason }),
     {
       ...{ ...ports, shows: evidence.issuers },
       also: [implement(LockedDiskApi, lockedDiskHandlers(ports, { shares, recover }))],

@@ -246,6 +246,25 @@ describe('createAskShare()', () => {
     }
   });
 
+  test('says the same, whichever of two control planes answers first', async () => {
+    await using second = await cluster.startSecond(clock);
+    const refusal = (code: keyof typeof codes): CodedError => new CodedError(codes, code, 'giving');
+    const answeredFirst = Promise.withResolvers<void>();
+    second.behaviour.diskShare = async () => {
+      await answeredFirst.promise;
+      throw refusal('signer-share-unavailable');
+    };
+    cluster.behaviour.diskShare = () => {
+      void clock.sleep(200, signal).then(answeredFirst.resolve);
+      return Promise.reject(refusal('signer-share-not-member'));
+    };
+    const asking = machine([second.endpoint, cluster.endpoint])(source(unanswered));
+    await expect(asking).rejects.toMatchObject({
+      message: `asking ${second.endpoint} for the share of the state disk`,
+      details: { code: 'signer-share-unavailable' },
+    });
+  });
+
   test('says that nobody answers, also while a control plane is busy or starts', async () => {
     for (const code of ['join-busy', 'signer-key-missing'] as const) {
       cluster.behaviour.diskShare = () => Promise.reject(new CodedError(codes, code, 'giving'));

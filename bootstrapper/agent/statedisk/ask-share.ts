@@ -63,7 +63,9 @@ export function createAskShare(ports: DiskSharePorts, options: DiskShareOptions)
       return { share, nodeId, endpoint };
     } catch (cause) {
       signal.throwIfAborted();
-      throw problemOf(failures, cause);
+      // In the order of the endpoints: that of arrival differs each time, and with it what the machine would show.
+      const ordered = endpoints.filter((endpoint) => failures.has(endpoint));
+      throw problemOf(new Map(ordered.map((endpoint) => [endpoint, failures.get(endpoint)])), cause);
     }
   };
 }

@@ -82,12 +82,23 @@ describe('openWithShare()', () => {
   test('shows the refusal of a signer, and goes on asking slowly', async () => {
     const { clock, events, shown, outcome } = machine(awaited, refused, refused, 'opens');
     await clock.advance(10_000);
-    expect(shown.at(-1)).toContain('disk-share-refused: asking 192.0.2.1:9090: signer-share-not-member');
+    expect(shown.at(-1)).toContain(
+      'since 2026-01-01T00:00:00.000Z; last error: disk-share-refused: asking 192.0.2.1:9090: signer-share-not-member',
+    );
     await clock.advance(280_000);
     expect(events.filter((each) => each === 'ask')).toHaveLength(2);
     await clock.advance(700_000);
     expect(await outcome).toBe('open');
     expect([shown.length, events.at(-1)]).toEqual([2, 'closed']);
+  });
+
+  test('shows nothing again while only the details change, so that an owner can type a code', async () => {
+    const other = new DiskError('disk-share-awaited', 'asking the other control planes first');
+    const { clock, shown } = machine(awaited, other, awaited, other, refused);
+    await clock.advance(2_000);
+    expect(shown).toHaveLength(1);
+    await clock.advance(60_000);
+    expect(shown).toHaveLength(2);
   });
 
   test('says the code and the fix of the cause', async () => {

@@ -20,7 +20,7 @@ export interface ShareWaitPorts {
   attempt(signal: AbortSignal): Promise<unknown>;
   /** Lets an owner recover the disk, over the network and at the console, until one has. */
   serve(preempt: Preempt, signal: AbortSignal): Promise<void>;
-  /** Shows what the machine waits for. Called when that changes. */
+  /** Shows what the machine waits for. Called when the codes of the last error change. */
   show(text: string, error: CodedError): Promise<void>;
 }
 
@@ -65,9 +65,10 @@ async function askAgain(
   const backoff = new Backoff({ ...PAUSES, random });
   let shown = '';
   for (let error: CodedError | undefined = first; error !== undefined;) {
-    const text = waitText(sinceMs, error);
-    if (text !== shown) await ports.show(text, error);
-    shown = text;
+    // Only codes are compared: details may change with each attempt, and each text on the console disturbs an owner who types a code.
+    const codes = codesOf(error);
+    if (codes !== shown) await ports.show(waitText(sinceMs, error), error);
+    shown = codes;
     // The registers keep their values until the machine starts again.
     if (isLockedDiskError(error)) return untilAborted(signal);
     const pauseMs = backoff.nextMs(error.code === 'disk-share-refused' ? REFUSED_MS : 0);
@@ -82,9 +83,14 @@ function waitText(sinceMs: number, error: CodedError): string {
   if (isLockedDiskError(error)) return `${error.code}: ${describeError(error)}. Fix: ${error.fix}`;
   const since = new Date(sinceMs).toISOString();
   // The cause says what is to be done in this case.
-  const { code, fix } = findCoded(error.cause) ?? { code: error.code, fix: '' };
-  const codes = code === error.code ? code : `${error.code} (${code})`;
-  return `waits for the cluster share of the state disk since ${since}; last error: ${codes}: ${describeError(error)}. Fix: ${fix === '' ? error.fix : fix}`;
+  const { fix } = findCoded(error.cause) ?? { fix: '' };
+  return `waits for the cluster share of the state disk since ${since}; last error: ${codesOf(error)}: ${describeError(error)}. Fix: ${fix === '' ? error.fix : fix}`;
+}
+
+/** The code of an error, and that of its cause. */
+function codesOf({ code, cause }: CodedError): string {
+  const of = findCoded(cause)?.code ?? code;
+  return of === code ? code : `${code} (${of})`;
 }
 
 /** The error, if it may pass, or if an owner can recover the disk. */
