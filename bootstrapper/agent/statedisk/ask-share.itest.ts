@@ -255,7 +255,7 @@ describe('createAskShare()', () => {
       throw refusal('signer-share-unavailable');
     };
     cluster.behaviour.diskShare = () => {
-      void clock.sleep(200, signal).then(answeredFirst.resolve);
+      void clock.sleep(200, signal).then(() => answeredFirst.resolve());
       return Promise.reject(refusal('signer-share-not-member'));
     };
     const asking = machine([second.endpoint, cluster.endpoint])(source(unanswered));

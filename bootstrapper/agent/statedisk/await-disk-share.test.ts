@@ -19,12 +19,12 @@ beforeEach(() => {
 afterEach(() => stop.abort(new Error('the test is over')));
 
 /** A machine whose questions have these answers, the last one again and again. */
-function machine(...answers: readonly (DiskError | Error | 'opens' | 'hangs')[]) {
+function machine(...answers: readonly (DiskError | Error | 'opens' | 'hangs' | 'maps')[]) {
   const clock = new FakeClock();
   const { log, records } = createMemoryLogger();
   const shown: string[] = [];
   const events: string[] = [];
-  const serving = Promise.withResolvers<void>();
+  const [serving, mapped] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   let preempt: Parameters<ShareWaitPorts['serve']>[0] | undefined;
   let asked = 0;
   const ports: ShareWaitPorts = {
@@ -33,6 +33,7 @@ function machine(...answers: readonly (DiskError | Error | 'opens' | 'hangs')[])
       const answer = answers[Math.min(asked++, answers.length - 1)];
       events.push('ask');
       if (answer === 'hangs') await untilAborted(signal).finally(() => events.push('aborted'));
+      if (answer === 'maps') await mapped.promise;
       if (answer instanceof Error) throw answer;
       return 'opened';
     },
@@ -48,7 +49,7 @@ function machine(...answers: readonly (DiskError | Error | 'opens' | 'hangs')[])
     (error: unknown) => error,
   );
   return {
-    ...{ clock, shown, events, outcome, serving, records },
+    ...{ clock, shown, events, outcome, serving, mapped, records },
     recover: (work: () => Promise<unknown>) => {
       if (preempt === undefined) throw new TypeError('nobody can recover the disk yet');
       return preempt(work);
@@ -118,6 +119,20 @@ describe('openWithShare()', () => {
     serving.resolve();
     expect(await outcome).toBe('open');
     expect(clock.sleeping).toBe(0);
+  });
+
+  test('lets an owner finish whose recovery arrives while the disk is opened', async () => {
+    const { clock, events, outcome, mapped, recover, serving } = machine(awaited, 'maps');
+    await clock.advance(2_000);
+    const recovering = recover(async () => void events.push(await Promise.resolve('recover')));
+    await clock.advance(1_000);
+    expect(events).toEqual(['ask', 'serve', 'ask']);
+    mapped.resolve();
+    await recovering;
+    await clock.advance(1_000);
+    expect(events).toEqual(['ask', 'serve', 'ask', 'recover']);
+    serving.resolve();
+    expect([await outcome, events.at(-1)]).toEqual(['open', 'closed']);
   });
 
   test('does not ask while an owner recovers the disk, and asks again if the recovery fails', async () => {

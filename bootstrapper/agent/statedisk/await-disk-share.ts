@@ -16,8 +16,8 @@ export interface ShareWaitPorts {
   readonly clock: Clock;
   readonly random: () => number;
   readonly log: Logger;
-  /** Asks the signers once, and opens the disk. Aborted when an owner recovers the disk; repeatable. */
-  attempt(signal: AbortSignal): Promise<unknown>;
+  /** Asks the signers once, and opens the disk. The signal, which also fires when an owner recovers the disk, ends the question only; repeatable. */
+  attempt(asking: AbortSignal): Promise<unknown>;
   /** Lets an owner recover the disk, over the network and at the console, until one has. */
   serve(preempt: Preempt, signal: AbortSignal): Promise<void>;
   /** Shows what the machine waits for. Called when the codes of the last error change. */
@@ -42,8 +42,11 @@ export async function openWithShare(ports: ShareWaitPorts, signal: AbortSignal):
   if (first === undefined) return;
   using until = childSignal(signal);
   const gate = new RecoveryGate();
-  const requesting = askAgain(ports, { gate, sinceMs, first }, until.signal);
   const serving = ports.serve((recover) => gate.preempt(recover), until.signal);
+  const requesting = askAgain(ports, { gate, sinceMs, first }, until.signal).then(async () => {
+    // An owner whose recovery arrived while the disk was opened gets an answer.
+    if (await gate.idle()) await serving;
+  });
   try {
     await Promise.race([requesting, serving]);
   } finally {
@@ -99,10 +102,10 @@ function waitableErrorOf(error: unknown): CodedError {
   throw error as Error;
 }
 
-/** Lets one of two things happen at a time: a question to a signer, which a recovery ends, or a recovery. */
+/** Lets one of two things happen at a time: an attempt with the share of a signer, whose question a recovery ends, or a recovery. */
 class RecoveryGate {
   #round: { readonly abort: () => void; readonly ended: Promise<unknown> } | undefined;
-  #recovery: Promise<unknown> = Promise.resolve();
+  #recovery: Promise<boolean> = Promise.resolve(false);
 
   /** Resolves with an error that may pass; undefined if the disk is open. After a recovery the question is repeated. */
   async round(
@@ -110,7 +113,7 @@ class RecoveryGate {
     signal: AbortSignal,
   ): Promise<CodedError | undefined> {
     for (;;) {
-      await this.#untilRecovered();
+      await this.idle();
       signal.throwIfAborted();
       using round = childSignal(signal);
       const running = attempt(round.signal);
@@ -133,14 +136,19 @@ class RecoveryGate {
       await this.#round?.ended;
       return recover();
     });
-    this.#recovery = running.catch(() => undefined);
+    this.#recovery = running.then(
+      () => true,
+      () => false,
+    );
     return running;
   };
 
-  async #untilRecovered(): Promise<void> {
-    for (let last: Promise<unknown> | undefined; last !== this.#recovery;) {
-      last = this.#recovery;
-      await last;
+  /** Waits until no recovery runs. Resolves to whether the last one has opened the disk. */
+  async idle(): Promise<boolean> {
+    for (;;) {
+      const last = this.#recovery;
+      const hasOpened = await last;
+      if (last === this.#recovery) return hasOpened;
     }
   }
 }

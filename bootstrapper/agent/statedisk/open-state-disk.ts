@@ -8,6 +8,7 @@ import {
   openStateDisk,
   provisionedDisk,
   recoverStateDisk,
+  type AskShare,
   type DiskError,
   type DiskPorts,
   type DiskSettings,
@@ -90,8 +91,8 @@ async function untilShared(
   await openWithShare(
     {
       ...{ ...ports, log: diskPorts.log },
-      attempt: (attempt) => {
-        const open = (): Promise<string> => openStateDisk(diskPorts, settings, attempt, askShare);
+      attempt: (asking) => {
+        const open = (): Promise<string> => openAsking({ diskPorts, settings }, askShare, { asking, signal });
         return isReady ? open() : whileExtending(ports, options, open);
       },
       serve: (preempt, alive) =>
@@ -109,6 +110,18 @@ async function untilShared(
     },
     signal,
   );
+}
+
+/**
+ * Asks the signers for the cluster share, and opens the disk with it. `asking` ends the question and nothing after it: a recovery that comes while
+ * the disk is mapped waits, because half of a mapping could be in the way of each later one.
+ */
+export function openAsking(
+  { diskPorts, settings }: Pick<UnopenedDisk, 'diskPorts' | 'settings'>,
+  askShare: AskShare,
+  { asking, signal }: { readonly asking: AbortSignal; readonly signal: AbortSignal },
+): Promise<string> {
+  return openStateDisk(diskPorts, settings, signal, (question) => askShare(question, asking));
 }
 
 /** The state disk, with the function with which a reset destroys it; undefined on a machine without a state disk. */

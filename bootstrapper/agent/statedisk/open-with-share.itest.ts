@@ -3,11 +3,13 @@ import { mkdir, mkdtemp, open, rm, truncate, writeFile } from 'node:fs/promises'
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
 import { recoveryKeyOfOwner } from '../../../internal/backup/index.ts';
+import { untilAborted } from '../../../internal/cleanup/index.ts';
 import { SystemClock } from '../../../internal/clock/index.ts';
 import type { Provisioning } from '../../../internal/config/index.ts';
 import { generateEd25519Key } from '../../../internal/crypto/index.ts';
 import { ExecaRunner, type Command, type CommandRunner } from '../../../internal/exec/index.ts';
 import { DiskFiles, DiskStreams, KernelFiles, type FilePort } from '../../../internal/file/index.ts';
+import { Secret } from '../../../internal/secret/index.ts';
 import { diskStateOf, isSealedShare } from '../../../internal/statedisk/index.ts';
 import {
   createMemoryLogger,
@@ -17,10 +19,11 @@ import {
 import { FakeCluster } from '../../../internal/testing/cluster/fake-cluster.ts';
 import { createTpm } from '../../attest/index.ts';
 import { FakeKernel } from '../../disk/fake-kernel.ts';
+import { provisionedDisk, type AskShare } from '../../disk/index.ts';
 import type { AgentOptions, AgentPorts } from '../agent-ports.ts';
 import { openClosedMachine } from './closed-disk.ts';
 import { createDiskShare } from './create-disk-share.ts';
-import { openProvisionedDisk } from './open-state-disk.ts';
+import { openAsking, openProvisionedDisk } from './open-state-disk.ts';
 
 const clock = new SystemClock();
 const { signal } = new AbortController();
@@ -35,8 +38,7 @@ beforeEach(async () => {
   factory = await createSwtpmFactory();
   cluster = await FakeCluster.start(clock);
   cluster.behaviour.diskShare = (request, session) => {
-    const share = new Uint8Array(createHash('sha256').update(`of the cluster ${request.uuid}`).digest());
-    return Promise.resolve(cluster.diskShareFor(request, session, { share }));
+    return Promise.resolve(cluster.diskShareFor(request, session, { share: shareOf(request.uuid) }));
   };
   kernel = new FakeKernel({ commands: below(), files: filesBelow(), streams: new DiskStreams() });
   for (const name of ['run', 'etc', 'var/lib', 'opt'])
@@ -49,6 +51,10 @@ afterEach(async () => {
   await factory[Symbol.asyncDispose]();
   await rm(directory, { recursive: true });
 });
+
+function shareOf(uuid: string): Uint8Array {
+  return new Uint8Array(createHash('sha256').update(`of the cluster ${uuid}`).digest());
+}
 
 /** The path of the machine in the directory of the test; devices and the kernel's files stay where they are. */
 const at = (path: string): string =>
@@ -120,32 +126,36 @@ async function keepsShare(): Promise<boolean> {
   return isSealedShare(state.record.content.clusterShare);
 }
 
+/** Switches the machine off and on, and opens its disk as the agent does. */
+async function opened(): Promise<void> {
+  await reboot();
+  await running(async ({ ports, options, statuses }) => {
+    await openProvisionedDisk(ports, options);
+    expect(kernel.mountPoints).toContain('/var/lib/cluster');
+    expect(statuses).toEqual([]);
+  });
+}
+
+/** As the worker moves the share, with the evidence of a machine. */
+function moved(move: 'give' | 'takeBack'): Promise<void> {
+  return running(async ({ ports, options }) => {
+    const tpm = createTpm(options.provisioning.tpm, clock);
+    if (tpm === undefined) throw new TypeError('no TPM');
+    await using _tpm = tpm;
+    const { evidence } = await openClosedMachine(ports, options, { tpm });
+    const membership = {
+      membership: { load: () => Promise.resolve({ clusterCaPem: cluster.caPem }) },
+    } as never;
+    const collateral = { acceptProvisioned: () => Promise.resolve(), current: {} } as never;
+    const share = createDiskShare({ ...ports, ...options, tpm, evidence, collateral, state: membership });
+    const { clusterId, caPem: clusterCaPem, nodeId } = cluster;
+    const controlPlanes = [{ nodeId, host: '127.0.0.9' }];
+    const source = { clusterId, clusterCaPem, caGeneration: 1, floors: {}, controlPlanes, endpoints: [] };
+    await (move === 'give' ? share?.give(source, signal) : share?.takeBack(signal));
+  });
+}
+
 test('a worker gives its share away over attested TLS, opens its disk with the share of a signer at the next start, and takes a share back', async () => {
-  const opened = async (): Promise<void> => {
-    await reboot();
-    await running(async ({ ports, options, statuses }) => {
-      await openProvisionedDisk(ports, options);
-      expect(kernel.mountPoints).toContain('/var/lib/cluster');
-      expect(statuses).toEqual([]);
-    });
-  };
-  /** As the worker moves the share, with the evidence of a machine. */
-  const moved = (move: 'give' | 'takeBack'): Promise<void> =>
-    running(async ({ ports, options }) => {
-      const tpm = createTpm(options.provisioning.tpm, clock);
-      if (tpm === undefined) throw new TypeError('no TPM');
-      await using _tpm = tpm;
-      const { evidence } = await openClosedMachine(ports, options, { tpm });
-      const membership = {
-        membership: { load: () => Promise.resolve({ clusterCaPem: cluster.caPem }) },
-      } as never;
-      const collateral = { acceptProvisioned: () => Promise.resolve(), current: {} } as never;
-      const share = createDiskShare({ ...ports, ...options, tpm, evidence, collateral, state: membership });
-      const { clusterId, caPem: clusterCaPem, nodeId } = cluster;
-      const controlPlanes = [{ nodeId, host: '127.0.0.9' }];
-      const source = { clusterId, clusterCaPem, caGeneration: 1, floors: {}, controlPlanes, endpoints: [] };
-      await (move === 'give' ? share?.give(source, signal) : share?.takeBack(signal));
-    });
   await opened();
   expect([await keepsShare(), cluster.said]).toEqual([true, []]);
   await moved('give');
@@ -157,4 +167,32 @@ test('a worker gives its share away over attested TLS, opens its disk with the s
   cluster.said.length = 0;
   await opened();
   expect([await keepsShare(), cluster.said]).toEqual([true, []]);
+}, 120_000);
+
+test('a recovery ends the question for the share of a disk, but not the opening of the disk after it', async () => {
+  await opened();
+  await moved('give');
+  await reboot();
+  await running(async ({ ports, options }) => {
+    const { tpm: provisioned, stateDisk } = options.provisioning;
+    const tpm = createTpm(provisioned, clock);
+    if (tpm === undefined || stateDisk === undefined) throw new TypeError('no disk');
+    await using _tpm = tpm;
+    const disk = { diskPorts: { ...ports, tpm }, settings: provisionedDisk(stateDisk) };
+    const recovery = new Error('an owner recovers the disk');
+    const unanswered = openAsking(disk, (_, asking) => untilAborted(asking), {
+      asking: AbortSignal.abort(recovery),
+      signal,
+    });
+    await expect(unanswered).rejects.toBe(recovery);
+    const asking = new AbortController();
+    const askShare: AskShare = async ({ uuid, test: tested }, alive) => {
+      const share = new Secret(shareOf(uuid));
+      await tested(share, alive);
+      asking.abort(recovery);
+      return { share, nodeId: 'node-1', endpoint: 'node-1:9090' };
+    };
+    expect(await openAsking(disk, askShare, { asking: asking.signal, signal })).toBe('opened');
+    expect(kernel.mountPoints).toContain('/var/lib/cluster');
+  });
 }, 120_000);
