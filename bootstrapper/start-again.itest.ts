@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { appendFile, chmod, mkdir, mkdtemp, open, readFile, rm, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { connect, createServer, type Socket } from 'node:net';
 import { createInterface } from 'node:readline';
 import { decryptAge, parseRecoveryKey } from '../internal/backup/index.ts';
 import { SystemClock } from '../internal/clock/index.ts';
@@ -12,10 +13,12 @@ import {
   answerConsoleChallenge,
   decodeTyped,
   diskStateOf,
+  isSealedShare,
   slotKey,
   type RecordContent,
 } from '../internal/statedisk/index.ts';
 import { createSwtpmFactory, type Swtpm, type SwtpmFactory } from '../internal/testing/index.ts';
+import { FakeCluster } from '../internal/testing/cluster/fake-cluster.ts';
 import { extendPcr } from '../internal/tpm/index.ts';
 import { unsealShare } from './disk/disk-seals.ts';
 import type { DiskPorts, DiskSettings } from './disk/index.ts';
@@ -42,8 +45,26 @@ const SET_UP = [
   'mkdir -p /etc/cluster /var/log/pods',
   'printf %s "$PROVISIONING" > /etc/cluster/provisioning.json',
   'ip link set lo up',
+  'ip link add join0 type veth peer name join1',
+  'ip address add 198.18.0.9/24 dev join0 && ip link set join0 up && ip link set join1 up',
+  'mount --bind "$DISKS" /usr/local/sbin',
+  'echo 1 > "$DISKS/own/forwards" && mount --bind "$DISKS/own/forwards" /proc/sys/net/ipv4/ip_forward',
+  'if [ -n "$JOIN" ]; then "$NODE" "$RELAY" "$JOIN" & fi',
   'exec "$@"',
 ].join(' && ');
+const RELAY_PORT = 19_090;
+/** Lets the agent in its own network reach the cluster of the test: forwards a port to a socket file. */
+const RELAY = `
+import { connect, createServer } from 'node:net';
+createServer((from) => {
+  const to = connect(process.argv[2]);
+  from.pipe(to).pipe(from);
+  for (const each of [from, to]) each.on('error', () => (from.destroy(), to.destroy()));
+}).listen(${RELAY_PORT}, '127.0.0.1');
+const parent = process.ppid;
+setInterval(() => process.ppid === parent || process.exit(), 100);
+`;
+const SHARE = new Uint8Array(32).map((_, at) => 200 - at);
 /**
  * The kernel may have no device mapper: the mapping is a file, and the file system a tmpfs. cryptsetup itself formats, and its header has
  * the keys.
@@ -61,6 +82,8 @@ const PROGRAMS: Readonly<Record<string, string>> = {
   'systemd-notify': 'exit 0',
   systemctl: 'exit 0',
   agetty: 'exit 0',
+  // A node needs them. They are not installed where the tests run.
+  ...{ iptables: 'exit 0', conntrack: 'exit 0', ethtool: 'exit 0', modprobe: 'exit 0' },
 };
 
 let factory: SwtpmFactory;
@@ -102,6 +125,55 @@ test('the agent starts again in the same process once the state disk is open, an
   expect(await search(swtpm, recovered.all)).toEqual({ searched: 12, found: [] });
 }, 180_000);
 
+test('the agent of a worker starts again in the same process once it has given its cluster share to the signers, and has no key of the disk in its memory then', async () => {
+  const clock = new SystemClock();
+  // The TPM of the other test remembers its disk.
+  await using other = await createSwtpmFactory();
+  await using swtpm = await other.start();
+  await using cluster = await FakeCluster.start(clock);
+  cluster.behaviour.roles = [];
+  cluster.behaviour.diskShare = (request, session) =>
+    Promise.resolve(cluster.diskShareFor(request, session, { share: SHARE }));
+  await using socket = await serveOn(join(directory, 'join.sock'), cluster.endpoint);
+  const worker = await withAgent(
+    swtpm,
+    async (agent, seen) => {
+      await until(agent, seen, /cluster share of the state disk given to the signers/);
+      await untilStarted(agent, seen, 3);
+      return { all: [...(await memoryOf(agent)), Buffer.from(seen.join('\n'))], outcomes: outcomesOf(seen) };
+    },
+    { join: socket.path, owner: cluster.ownerKey },
+  );
+  expect(worker.outcomes).toEqual(['formatted', 'open', 'open']);
+  expect(await search(swtpm, worker.all)).toEqual({ searched: 12, found: [] });
+}, 180_000);
+
+/** Forwards connections at a socket file. */
+async function serveOn(path: string, endpoint: string): Promise<AsyncDisposable & { readonly path: string }> {
+  const { hostname, port } = new URL(`tcp://${endpoint}`);
+  const open = new Set<Socket>();
+  const server = createServer((from) => {
+    const to = connect(Number(port), hostname);
+    from.pipe(to).pipe(from);
+    for (const each of [from, to]) open.add(each.on('error', () => (from.destroy(), to.destroy())));
+  });
+  await once(server.listen(path), 'listening');
+  return {
+    path,
+    [Symbol.asyncDispose]: async () => {
+      for (const each of open) each.destroy();
+      await once(server.close(), 'close');
+    },
+  };
+}
+
+/** Waits until the program that has found the disk so often is a member. */
+async function untilStarted(agent: ChildProcess, seen: readonly string[], times: number): Promise<void> {
+  const found = (): number => outcomesOf(seen).length;
+  const running = (): number => seen.filter((line) => /"to":"Running"/.test(line)).length;
+  await untilTrue(agent, seen, `${times} starts`, () => found() === times && running() === times - 1);
+}
+
 function outcomesOf(seen: readonly string[]): readonly string[] {
   return seen.flatMap((line) => /"state disk ready".*"outcome":"(\w+)"/.exec(line)?.[1] ?? []);
 }
@@ -126,18 +198,21 @@ async function typeCode({ pid }: ChildProcess): Promise<void> {
 async function withAgent<T>(
   swtpm: Swtpm,
   use: (agent: ChildProcess, seen: readonly string[]) => Promise<T>,
+  cluster?: { readonly join: string; readonly owner: Uint8Array },
 ): Promise<T> {
   const at = (name: string): string => join(directory, name);
   for (const [name, script] of Object.entries(PROGRAMS)) {
     await writeFile(at(name), `#!/bin/sh\n${script}\n`);
     await chmod(at(name), 0o755);
   }
+  await writeFile(at('relay.mjs'), RELAY);
   await mkdir(at('own'), { recursive: true });
   await writeFile(at('own/state'), '', { flag: 'a' });
   await truncate(at('own/state'), 64 * 2 ** 20);
   const provisioning = {
-    ...{ version: 1, platform: 'local', address: '127.0.0.1', joinEndpoints: ['127.0.0.1:1'] },
-    ownerKeys: [Buffer.alloc(32, 1).toString('base64')],
+    ...{ version: 1, platform: 'local', address: '198.18.0.9', joinEndpoints: [`127.0.0.1:${RELAY_PORT}`] },
+    kubelet: { failCgroupV1: false },
+    ownerKeys: [Buffer.from(cluster?.owner ?? Buffer.alloc(32, 1)).toString('base64')],
     tpm: { kind: 'socket', path: swtpm.socketPath },
     stateDisk: {
       ...{ device: '/dev/disk/state', pcrs: PCRS, integrity: false },
@@ -152,6 +227,7 @@ async function withAgent<T>(
     env: {
       PATH: `${directory}:${process.env['PATH'] ?? ''}:/usr/sbin:/sbin`,
       DISKS: directory,
+      ...{ NODE: process.execPath, RELAY: at('relay.mjs'), JOIN: cluster?.join ?? '' },
       ...{ PROVISIONING: JSON.stringify(provisioning), NOTIFY_SOCKET: '/run/systemd/notify' },
     },
   });
@@ -165,11 +241,20 @@ async function withAgent<T>(
 }
 
 async function until(agent: ChildProcess, seen: readonly string[], pattern: RegExp): Promise<void> {
+  await untilTrue(agent, seen, pattern.source, () => seen.some((line) => pattern.test(line)));
+}
+
+async function untilTrue(
+  agent: ChildProcess,
+  seen: readonly string[],
+  what: string,
+  isTrue: () => boolean,
+): Promise<void> {
   const clock = new SystemClock();
   const endMs = clock.monotonicMs() + 60_000;
-  while (!seen.some((line) => pattern.test(line))) {
+  while (!isTrue()) {
     if (agent.exitCode !== null || clock.monotonicMs() > endMs)
-      throw new Error(`not seen: ${pattern.source}\n${seen.join('\n')}`);
+      throw new Error(`not seen: ${what}\n${seen.join('\n')}`);
     await clock.sleep(20, signal);
   }
 }
@@ -201,7 +286,9 @@ async function search(swtpm: Swtpm, memoryAndLog: readonly Buffer[]) {
   const settings = { pcrs: PCRS, approvalKey: undefined } as unknown as DiskSettings;
   const [node, cluster] = [
     await unsealShare(ports, settings, { which: 'node', content }, signal),
-    await unsealShare(ports, settings, { which: 'cluster', content }, signal),
+    isSealedShare(content.clusterShare)
+      ? await unsealShare(ports, settings, { which: 'cluster', content }, signal)
+      : new Secret(SHARE),
   ];
   const keys = {
     node,

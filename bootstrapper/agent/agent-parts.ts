@@ -78,7 +78,7 @@ export interface AgentControl {
   readonly tree: () => TreeSnapshot;
   /** Ends the pauses after failures, so that failed work is retried at once. */
   readonly retryNow: () => void;
-  /** Ends the agent; systemd starts it again. */
+  /** Ends the agent; systemd starts it again. After a move of the disk share, it starts again in the same process. */
   readonly end: (reason: unknown) => void;
 }
 

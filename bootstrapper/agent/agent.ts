@@ -5,6 +5,7 @@ import { type Runnable, supervise } from '../../internal/supervisor/index.ts';
 import { refuseSingleEtcd } from '../consensus/index.ts';
 import { enrolmentRunnable } from '../enrolment/index.ts';
 import { unitStatusRunnable } from '../joinclient/index.ts';
+import { isShareMoved } from '../disk/index.ts';
 import { AGENT_PATHS, createNodeState } from '../nodestate/index.ts';
 import { runPendingRecovery } from '../recovery/index.ts';
 import { removalRunnable, runRemoved } from '../removal/index.ts';
@@ -34,18 +35,24 @@ const RESPONSE_MS = 1_000;
 export async function runAgent(ports: AgentPorts, options: AgentOptions): Promise<'ended' | 'start-again'> {
   using run = childSignal(options.signal);
   if (await openProvisionedDisk(ports, { ...options, signal: run.signal })) return 'start-again';
-  await runOnDisk(ports, options, run);
-  return 'ended';
+  return await runOnDisk(ports, options, run);
 }
 
 /** Runs the agent while the state disk, if there is one, is open. */
-async function runOnDisk(ports: AgentPorts, options: AgentOptions, run: AbortController): Promise<void> {
+async function runOnDisk(
+  ports: AgentPorts,
+  options: AgentOptions,
+  run: AbortController,
+): ReturnType<typeof runAgent> {
   const { signal } = run;
   const stateDisk = resetDiskOf(ports, { ...options, signal });
   const outcome = await runPendingReset(ports, { ...options, stateDisk, signal });
   if (outcome === 'restarting') return await untilAborted(signal);
   const removal = await createNodeState(ports.files).removed.load();
-  if (removal !== undefined) return await runRemoved(ports, removal, { ...options, signal });
+  if (removal !== undefined) {
+    await runRemoved(ports, removal, { ...options, signal });
+    return 'ended';
+  }
   await refuseSingleEtcd(ports.files, AGENT_PATHS.state);
   await runPendingRecovery(ports, signal);
   const agent = await openAgent(ports, {
@@ -67,7 +74,9 @@ async function runOnDisk(ports: AgentPorts, options: AgentOptions, run: AbortCon
   };
   const supervision = supervise({ ...ports, root, graceMs: GRACE_MS, signal });
   await supervision.finished;
-  if (!options.signal.aborted && signal.aborted) throw signal.reason;
+  if (options.signal.aborted || !signal.aborted) return 'ended';
+  if (isShareMoved(signal.reason)) return 'start-again';
+  throw signal.reason;
 }
 
 /**

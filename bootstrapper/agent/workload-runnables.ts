@@ -66,7 +66,7 @@ export function workloadRunnables(agent: Agent): Readonly<Record<string, Runnabl
       ...agent,
       writes: valueStore.claim('localControlPlane'),
       onClusterCreated: (state) => agent.membership.created(state),
-      keepOwnShare: (say, signal) => keepOwnShare(agent.diskShare, say, signal),
+      keepOwnShare: (say, signal) => keepOwnShare(agent, say, signal),
     }),
     kubernetes: kubernetesWorker({
       ...{ ...kubernetes, ports: kubernetes },

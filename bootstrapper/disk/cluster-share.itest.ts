@@ -268,7 +268,9 @@ describe('giveShareToSigner()', () => {
       await openStateDisk(ports, settings(), signal, askShare);
       expect(await give(ports, settings(), elsewhere)).toBe('updated');
       expect((await currentRecord()).clusterShare).toEqual(elsewhere);
+      kernel.restart();
       expect(await give(ports, settings(), elsewhere)).toBe('unchanged');
+      expect(kernel.effects).toEqual(['tpm']); // reads the counter
       questions.length = 0;
       await copyFile(at('copy'), at('disk'));
       kernel.reboot();
@@ -321,13 +323,15 @@ describe('giveShareToSigner()', () => {
     });
   });
 
-  test('changes nothing while no signer answers', async () => {
+  test('changes nothing while no signer answers, and reads no share from the TPM then', async () => {
     await withMachine(async (ports) => {
       await openStateDisk(ports, settings(), signal);
       await copyFile(at('disk'), at('copy'));
       const options = { source: SOURCE, askShare: () => Promise.reject(new Error('nobody')), signal };
+      kernel.restart();
       await expect(giveShareToSigner(ports, settings(), options)).rejects.toThrow('nobody');
       expect(await isUntouched()).toBe(true);
+      expect(kernel.effects.filter((each) => each === 'tpm')).toHaveLength(1);
       kernel.reboot();
       expect(await openStateDisk(ports, settings(), signal)).toBe('opened');
     });
@@ -444,6 +448,7 @@ describe('an owner', () => {
       await expect(give(ports, approvable())).rejects.toThrow('tpm');
       kernel.restart();
       await expect(approveUpdate(ports)).rejects.toMatchObject({ code: 'disk-approval-refused' });
+      expect(await give(ports, approvable())).toBe('completed');
       expect(await give(ports, approvable())).toBe('unchanged');
       expect(await approveUpdate(ports)).toBe(1);
     });

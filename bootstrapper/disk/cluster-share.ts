@@ -62,32 +62,46 @@ export async function readShareKeeper(
   return isSealedShare(clusterShare) ? { kind: 'machine' } : { kind: 'signer', source: clusterShare };
 }
 
+/** What was done to the cluster share of a disk, or that an interrupted move of it was completed. */
+export type ShareMove = 'given' | 'taken' | 'updated' | 'completed' | 'unchanged';
+
+/** Whether keys of the disk are in the memory of this process after a move, for which an agent ends. A new source happens again and again. */
+export function isKeyMove(move: ShareMove): boolean {
+  return move !== 'unchanged' && move !== 'updated';
+}
+
 /**
  * Gives the cluster share of an open disk to the signers: the disk gets a new first slot for a share that a signer derives, and its record
  * says where to ask instead of the sealed share. Does nothing else to a disk that has been given away already than to note a new source.
- * An interrupted call leaves a disk that opens as before, or as after it; it may be repeated.
+ * An interrupted call leaves a disk that opens as before, or as after it; it may be repeated, and then completes that first. Reads no share from the
+ * TPM as long as there is nothing to do, or no signer takes the share.
  * @throws DiskError `disk-share-not-moved`: nothing was changed
  */
 export async function giveShareToSigner(
   ports: DiskPorts,
   settings: DiskSettings,
   options: { readonly source: KnownSource; readonly askShare: AskShare; readonly signal: AbortSignal },
-): Promise<'given' | 'updated' | 'unchanged'> {
+): Promise<ShareMove> {
   const { source: known, askShare, signal } = options;
   const source = provenSource(known, { now: [], before: [] });
-  const disk = await openVerified(ports, settings, signal);
-  const { content, node } = disk;
+  const found = await findDisk(ports, settings, signal);
+  if (isInterrupted(found)) return completeMove(ports, found, signal);
+  const { content } = found;
   const { uuid, clusterShare } = content;
   if (!isSealedShare(clusterShare)) {
     if (isSameSource(clusterShare, source)) return 'unchanged';
+    const disk = await verified(ports, found, signal);
+    const { node } = disk;
     // A curator names the new endpoints: they count once one of them has given the share.
     const { endpoint } = await askTested({ disk, node, source, among: 'source' }, askShare, signal);
     const next = provenSource(known, { now: [endpoint], before: clusterShare.proven });
     await put(ports, disk, { ...content, clusterShare: next }, signal);
     return 'updated';
   }
-  const before = await unsealShare(ports, settings, { which: 'cluster', content }, signal);
   const given = await askForMove({ uuid, source, among: 'all' }, askShare, signal);
+  const disk = await verified(ports, found, signal);
+  const { node } = disk;
+  const before = await unsealShare(ports, settings, { which: 'cluster', content }, signal);
   const header = await replaceSlot(disk, {
     from: { node, cluster: before },
     to: { node, cluster: given.share },
@@ -131,11 +145,13 @@ export async function takeShareBack(
   ports: DiskPorts,
   settings: DiskSettings,
   { askShare, signal }: { readonly askShare: AskShare; readonly signal: AbortSignal },
-): Promise<'taken' | 'unchanged'> {
-  const disk = await openVerified(ports, settings, signal);
-  const { content, node } = disk;
+): Promise<ShareMove> {
+  const found = await findDisk(ports, settings, signal);
+  const { content } = found;
   const { uuid, clusterShare: source } = content;
-  if (isSealedShare(source)) return 'unchanged';
+  if (isSealedShare(source)) return isInterrupted(found) ? completeMove(ports, found, signal) : 'unchanged';
+  const disk = await verified(ports, found, signal);
+  const { node } = disk;
   const { share: before } = await askTested({ disk, node, source, among: 'all' }, askShare, signal);
   const shares = { node, cluster: randomSecret() };
   const header = await replaceSlot(disk, { from: { node, cluster: before }, to: shares });
@@ -185,30 +201,46 @@ export async function askTested(
   }
 }
 
-/** A disk whose record the machine has verified, with the node share. */
-interface VerifiedDisk extends OpenDisk {
+/** A disk as it was read; nothing has proved its record. */
+interface FoundDisk extends OpenDisk {
   readonly state: Ready;
   readonly content: RecordContent;
+  /** Whether the counter of the TPM is one behind the record. */
+  readonly isAhead: boolean;
+}
+
+/** A disk whose record the machine has verified, with the node share. */
+interface VerifiedDisk extends FoundDisk {
   readonly node: Secret<Uint8Array>;
 }
 
-async function openVerified(
-  ports: DiskPorts,
-  settings: DiskSettings,
-  signal: AbortSignal,
-): Promise<VerifiedDisk> {
+async function findDisk(ports: DiskPorts, settings: DiskSettings, signal: AbortSignal): Promise<FoundDisk> {
   const disk = await openDisk(ports, settings, signal);
   const state = requireReady(disk.state, 'disk-share-not-moved');
-  const { content, sequence, verify } = state.record;
-  const node = await unsealShare(ports, settings, { which: 'node', content }, signal);
-  verify(recordKey(node, content.uuid));
-  checkHeader(content);
+  const { content, sequence } = state.record;
   const counter = await ports.tpm.use(signal, (connection) => diskCounter.read(connection, signal));
-  // An agent that was killed after it had written a record finds the disk open, and completes what it began.
-  if (isAheadOfCounter(sequence, counter))
-    await ports.tpm.use(signal, (connection) => diskCounter.increment(connection, signal));
-  if (state.hasOther) await disk.slots.wipe(state.slot === 0 ? 1 : 0);
-  return { ...disk, state, content, node };
+  return { ...disk, state, content, isAhead: isAheadOfCounter(sequence, counter) };
+}
+
+/** Whether an agent was killed after it had written a record: the next one finds the disk open. */
+function isInterrupted({ isAhead, state }: FoundDisk): boolean {
+  return isAhead || state.hasOther;
+}
+
+async function completeMove(ports: DiskPorts, found: FoundDisk, signal: AbortSignal): Promise<'completed'> {
+  await verified(ports, found, signal);
+  return 'completed';
+}
+
+/** Verifies the record, and completes what an agent that was killed had begun. */
+async function verified(ports: DiskPorts, found: FoundDisk, signal: AbortSignal): Promise<VerifiedDisk> {
+  const { settings, state, slots, content, isAhead } = found;
+  const node = await unsealShare(ports, settings, { which: 'node', content }, signal);
+  state.record.verify(recordKey(node, content.uuid));
+  checkHeader(content);
+  if (isAhead) await ports.tpm.use(signal, (connection) => diskCounter.increment(connection, signal));
+  if (state.hasOther) await slots.wipe(state.slot === 0 ? 1 : 0);
+  return { ...found, node };
 }
 
 /**

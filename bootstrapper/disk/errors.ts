@@ -44,6 +44,10 @@ export const diskErrors = defineErrors({
     'The cluster share of the state disk was not moved between this machine and the signers. Nothing was changed.',
     'Do nothing: the machine tries again. If this persists, restart bootstrapper.service.',
   ),
+  'disk-share-moved': retryable.operator.partial(
+    'The cluster share of the state disk has moved between this machine and the signers, so that keys of the disk are in the memory of the agent. The agent starts again without them.',
+    'Nothing to do: the agent continues automatically.',
+  ),
   'disk-not-provisioned': fault.operator.precondition(
     'The machine has no encrypted state disk: its provisioning file names none.',
     'Nothing needs to be approved for this machine: it starts with any software. A machine gets a state disk with `cluster provisioning generate --state-disk DEVICE`, when it is set up again.',
@@ -78,13 +82,22 @@ export function isShareError(error: unknown): error is DiskError {
   return error instanceof DiskError && SHARE_ERRORS.has(error.code);
 }
 
+/** Whether the agent ends in order to start again without the keys of the disk. */
+export function isShareMoved(reason: unknown): reason is DiskError {
+  return reason instanceof DiskError && reason.code === 'disk-share-moved';
+}
+
 /** Whether a signer gave a share that is not the one of the disk. */
 export function isWrongShareError(error: unknown): error is DiskError {
   return error instanceof DiskError && error.code === 'disk-share-wrong';
 }
 
 /** Errors that may pass by themselves: a missing disk, or a control plane, may still appear. */
-const PASSING: ReadonlySet<string> = new Set<string>(['disk-device-missing', ...SHARE_ERRORS]);
+const PASSING: ReadonlySet<string> = new Set<string>([
+  'disk-device-missing',
+  'disk-share-moved',
+  ...SHARE_ERRORS,
+]);
 
 /** Whether the disk stays closed until somebody has changed something: another try would give the same error. */
 export function isStayingDiskError(error: unknown): boolean {

@@ -11,17 +11,26 @@
 export { approveSoftware, readDiskSeal, type DiskSeal } from './approve-software.ts';
 export {
   giveShareToSigner,
+  isKeyMove,
   readShareKeeper,
   takeShareBack,
   type AskShare,
   type GivenShare,
   type ShareKeeper,
+  type ShareMove,
   type ShareQuestion,
 } from './cluster-share.ts';
 export type { DiskPorts, DiskSettings } from './disk-settings.ts';
 
 export { DiskQueue } from './disk-queue.ts';
 export { destroyStateDisk } from './destroy-disk.ts';
-export { DiskError, isLockedDiskError, isShareError, isStayingDiskError, isWrongShareError } from './errors.ts';
+export {
+  DiskError,
+  isLockedDiskError,
+  isShareError,
+  isShareMoved,
+  isStayingDiskError,
+  isWrongShareError,
+} from './errors.ts';
 export { openStateDisk, readLockedDisk, recoverStateDisk, type LockedDisk } from './open-disk.ts';
 export { provisionedDisk } from './provisioned-disk.ts';

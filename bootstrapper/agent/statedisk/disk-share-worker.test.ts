@@ -10,10 +10,16 @@ import {
   type ShareSource,
 } from '../../../internal/statedisk/index.ts';
 import { FakeClock, settle, superviseForTest } from '../../../internal/testing/index.ts';
-import { DiskError, DiskQueue, type ShareKeeper } from '../../disk/index.ts';
-import { diskShareWorker, keepOwnShare, planDiskShare, type DiskShare } from './disk-share-worker.ts';
+import { DiskError, DiskQueue, type ShareKeeper, type ShareMove } from '../../disk/index.ts';
+import {
+  diskShareWorker,
+  isSettled,
+  keepOwnShare,
+  planDiskShare,
+  type DiskShare,
+} from './disk-share-worker.ts';
 import { directoryFromWire } from '../../roleserve/directory-worker.ts';
-import { all, membership, workerOnly } from '../../roleserve/fake-node.ts';
+import { all, components, membership, none, workerOnly } from '../../roleserve/fake-node.ts';
 import { createFakeRoleValues } from '../../roleserve/fake-role-values.ts';
 
 const awaited = new DiskError('disk-share-awaited', 'asking', {
@@ -48,20 +54,22 @@ class FakeShare implements DiskShare {
     return Promise.resolve(this.keeper);
   }
 
-  async give(to: KnownSource): Promise<void> {
+  async give(to: KnownSource): Promise<ShareMove> {
     await this.answer;
     if (this.failure !== undefined) throw this.failure;
     this.calls++;
-    if (this.keeper.kind === 'signer' && isSameSource(this.keeper.source, to)) return;
-    this.moves.push(this.keeper.kind === 'machine' ? 'given' : 'updated');
+    if (this.keeper.kind === 'signer' && isSameSource(this.keeper.source, to)) return 'unchanged';
+    const move = this.keeper.kind === 'machine' ? 'given' : 'updated';
+    this.moves.push(move);
     this.keeper = { kind: 'signer', source: { ...to, proven: [] } };
+    return move;
   }
 
-  takeBack(): Promise<void> {
+  takeBack(): Promise<ShareMove> {
     if (this.failure !== undefined) return Promise.reject(this.failure);
     this.moves.push('taken');
     this.keeper = { kind: 'machine' };
-    return Promise.resolve();
+    return Promise.resolve('taken');
   }
 }
 
@@ -70,11 +78,14 @@ function createWorker() {
   const share = new FakeShare();
   const clock = new FakeClock();
   const state = { holdsKeys: false, generation: 1 };
+  const ended: unknown[] = [];
+  const end = (reason: unknown): void => void ended.push(reason);
   const worker = diskShareWorker({
     ...{ reads: values, clock, random: () => 0.5, diskShare: share },
     holdsKeys: () => Promise.resolve(state.holdsKeys),
     readKnownCa: () => Promise.resolve({ generation: state.generation, floors }),
     operatorEndpoints: { list: ['c9.example.org:9090'] },
+    end,
   });
   const enter = async (roles = workerOnly): Promise<void> => {
     values.clusterMembership.set(membership);
@@ -82,7 +93,7 @@ function createWorker() {
     values.clusterDirectory.set(directory);
     await settle();
   };
-  return { values, share, clock, state, worker, enter };
+  return { values, share, clock, state, worker, enter, ended, end };
 }
 
 describe('planDiskShare()', () => {
@@ -161,24 +172,59 @@ describe('every list of control planes that a node takes from a curator', () => 
 });
 
 describe('the disk-share worker', () => {
-  test('gives the share of a worker away once, and notes other control planes and another CA', async () => {
-    const { share, worker, enter, values, state, clock } = createWorker();
+  test('gives the share of a worker away, and has the agent start again once the node has started', async () => {
+    const { share, worker, enter, values, clock, ended } = createWorker();
     await using tree = superviseForTest(worker, { clock });
     await enter();
     expect([share.moves, share.keeper]).toEqual([['given'], given]);
+    values.localComponents.set({ ...components, images: 'imported' });
+    await settle();
+    expect([tree.at('root').note, ended]).toEqual([
+      'the start of this node, before the agent starts again without keys of the state disk',
+      [],
+    ]);
+    const approving = Promise.withResolvers<void>();
+    const approval = share.queue.run(() => approving.promise);
+    values.kubernetesStatus.set({ version: 'v1.36.0', controlPlane: false });
+    await settle();
+    expect(ended).toEqual([]);
+    approving.resolve();
+    await approval;
+    await settle();
+    expect(ended).toMatchObject([{ code: 'disk-share-moved' }]);
     await clock.advance(7_200_000);
-    expect(share.moves).toEqual(['given']);
+    expect([share.moves, ended.length]).toEqual([['given'], 1]);
+  });
+
+  test('has the agent start again after a quarter of an hour though the node has not started, and after an interrupted move', async () => {
+    const { share, worker, enter, clock, ended } = createWorker();
+    share.give = () => Promise.resolve('completed');
+    await using _tree = superviseForTest(worker, { clock });
+    await enter();
+    await clock.advance(890_000);
+    expect(ended).toEqual([]);
+    await clock.advance(20_000);
+    expect(ended).toHaveLength(1);
+  });
+
+  test('notes other control planes and another CA, without another start of the agent', async () => {
+    const { share, worker, enter, values, state, clock, ended } = createWorker();
+    share.keeper = given;
+    await using tree = superviseForTest(worker, { clock });
+    await enter();
+    await clock.advance(7_200_000);
+    expect(share.moves).toEqual([]);
     values.clusterDirectory.set([
       ...directory,
       { nodeId: 'node-2', host: '198.18.0.12', curator: true, apiServer: true },
     ]);
     await settle();
-    expect(share.moves).toEqual(['given', 'updated']);
+    expect(share.moves).toEqual(['updated']);
     state.generation = 2;
     values.clusterMembership.set({ ...membership, clusterCaPem: 'next' });
     await clock.advance(3_600_000);
     expect(share.keeper).toMatchObject({ source: { clusterCaPem: 'next', caGeneration: 2 } });
-    expect(tree.at('root').note).toBe('changes of the control planes');
+    expect([tree.at('root').note, ended]).toEqual(['changes of the control planes', []]);
   });
 
   test.each([
@@ -188,6 +234,7 @@ describe('the disk-share worker', () => {
     'changes the record once an hour, if a curator sends endpoints $name again and again',
     async ({ failure }) => {
       const { share, worker, enter, values, clock } = createWorker();
+      share.keeper = given;
       await using tree = superviseForTest(worker, { clock });
       await enter();
       await clock.advance(7_200_000);
@@ -195,7 +242,7 @@ describe('the disk-share worker', () => {
       share.give = (to) => {
         asked++;
         if (failure === undefined) share.keeper = { kind: 'signer', source: { ...to, proven: [] } };
-        return failure === undefined ? Promise.resolve() : Promise.reject(failure);
+        return failure === undefined ? Promise.resolve('updated') : Promise.reject(failure);
       };
       for (let minute = 0; minute < 119; minute++) {
         values.clusterDirectory.set([{ ...directory[0], host: `198.18.1.${minute}` }]);
@@ -245,13 +292,13 @@ describe('the disk-share worker', () => {
   });
 
   test('gives nothing away on a node that becomes a control plane meanwhile', async () => {
-    const { share, worker, enter, values, clock } = createWorker();
+    const { share, worker, enter, values, clock, end } = createWorker();
     await using _tree = superviseForTest(worker, { clock });
     const approving = Promise.withResolvers<void>();
     const other = share.queue.run(() => approving.promise);
     await enter();
     values.localRoles.set(all);
-    const own = keepOwnShare(share, say, signal);
+    const own = keepOwnShare({ diskShare: share, end }, say, signal);
     approving.resolve();
     await Promise.all([other, own]);
     await settle();
@@ -264,6 +311,7 @@ describe('the disk-share worker', () => {
       holdsKeys: () => Promise.resolve(false),
       readKnownCa: () => Promise.resolve({ generation: 1, floors }),
       operatorEndpoints: { list: [] },
+      end: () => undefined,
     });
     await using idle = superviseForTest(none);
     await settle();
@@ -279,29 +327,61 @@ describe('the disk-share worker', () => {
   });
 });
 
+describe('isSettled()', () => {
+  const status = { version: 'v1.36.0', controlPlane: false };
+  const state = {
+    ...{ localRoles: workerOnly, kubernetesStatus: status },
+    localComponents: { ...components, images: 'imported' as const },
+  };
+  test.each([
+    { name: 'a worker with all images and a kubelet', given: state, want: true },
+    { name: 'a node that runs no Kubernetes', given: { ...state, localRoles: none }, want: true },
+    {
+      name: 'a worker that imports images',
+      given: { ...state, localComponents: { ...components, images: 'essential' as const } },
+      want: false,
+    },
+    { name: 'a worker without a kubelet', given: { ...state, kubernetesStatus: undefined }, want: false },
+    {
+      name: 'a former control plane that still removes one',
+      given: { ...state, kubernetesStatus: { ...status, controlPlane: true } },
+      want: false,
+    },
+  ])('$name: $want', ({ given: now, want }) => {
+    expect(isSettled(now)).toBe(want);
+  });
+});
+
 describe('keepOwnShare()', () => {
-  test('takes a share back after a move in progress, and does nothing to a machine that has one', async () => {
-    const { share, worker, enter, values, clock } = createWorker();
+  test('takes a share back after a move in progress, and has the agent start again at once', async () => {
+    const { share, worker, enter, values, clock, ended, end } = createWorker();
     const answer = Promise.withResolvers<void>();
     share.answer = answer.promise;
     await using _tree = superviseForTest(worker, { clock });
     await enter();
     values.localRoles.set(all);
-    const own = keepOwnShare(share, say, signal);
+    const own = keepOwnShare({ diskShare: share, end }, say, signal);
     answer.resolve();
-    await own;
+    await expect(own).rejects.toMatchObject({ code: 'disk-share-moved' });
+    expect(ended).toMatchObject([{ code: 'disk-share-moved' }]);
     expect(said.splice(0)).toEqual([
       'asking a signer for the cluster share of the state disk, which ends approvals of other software',
     ]);
-    await keepOwnShare(share, say, signal);
-    await keepOwnShare(undefined, say, signal);
-    expect([share.moves, share.keeper.kind, said]).toEqual([['given', 'taken'], 'machine', []]);
+    expect([share.moves, share.keeper.kind]).toEqual([['given', 'taken'], 'machine']);
+  });
+
+  test('does nothing to a machine that keeps its share, or has no state disk', async () => {
+    const { share, ended, end } = createWorker();
+    await keepOwnShare({ diskShare: share, end }, say, signal);
+    await keepOwnShare({ diskShare: undefined, end }, say, signal);
+    expect([share.moves, said, ended]).toEqual([[], [], []]);
   });
 
   test('fails if no signer gives the present share', async () => {
-    const share = new FakeShare();
+    const { share, ended, end } = createWorker();
     share.keeper = given;
     share.failure = awaited;
-    await expect(keepOwnShare(share, say, signal)).rejects.toBe(awaited);
+    await expect(keepOwnShare({ diskShare: share, end }, say, signal)).rejects.toBe(awaited);
+    expect(ended).toEqual([]);
   });
 });

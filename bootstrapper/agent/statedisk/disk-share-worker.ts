@@ -1,7 +1,8 @@
-import { Backoff, HOUR_MS, type Clock } from '../../../internal/clock/index.ts';
+import { childSignal, untilAborted } from '../../../internal/cleanup/index.ts';
+import { Backoff, HOUR_MS, MINUTE_MS, type Clock } from '../../../internal/clock/index.ts';
 import { formatEndpoint, PORTS } from '../../../internal/endpoint/index.ts';
 import { describeError } from '../../../internal/errors/index.ts';
-import { combine, currentValue } from '../../../internal/event/index.ts';
+import { combine, currentValue, when } from '../../../internal/event/index.ts';
 import { isControlPlane } from '../../../internal/role/index.ts';
 import {
   isSameSource,
@@ -9,8 +10,15 @@ import {
   recordableEndpoints,
   type KnownSource,
 } from '../../../internal/statedisk/index.ts';
-import type { Runnable } from '../../../internal/supervisor/index.ts';
-import { isShareError, type DiskQueue, type ShareKeeper } from '../../disk/index.ts';
+import type { Runnable, Scope } from '../../../internal/supervisor/index.ts';
+import {
+  DiskError,
+  isKeyMove,
+  isShareError,
+  type DiskQueue,
+  type ShareKeeper,
+  type ShareMove,
+} from '../../disk/index.ts';
 import type { KnownCa } from '../../joinclient/index.ts';
 import type { OperatorEndpoints } from '../../nodestate/index.ts';
 import { nextWithin, type RoleState, type RoleValues } from '../../roleserve/index.ts';
@@ -21,6 +29,10 @@ const PAUSES = { firstMs: 10_000, factor: 2, longestMs: 30 * 60_000 };
 /** A curator names the endpoints in the record: however often it changes them, the disk is not worn out. */
 const UPDATE_MS = HOUR_MS;
 
+/** How long keys of the disk stay in memory at most because this node still starts. */
+const SETTLE_MS = 15 * MINUTE_MS;
+
+type NodeStateName = 'localRoles' | 'localComponents' | 'kubernetesStatus';
 type InputName = 'clusterMembership' | 'localRoles' | 'clusterDirectory' | 'clusterRelays';
 
 /** The cluster share of this machine's state disk, as the worker sees and moves it. */
@@ -29,14 +41,14 @@ export interface DiskShare {
   readonly queue: DiskQueue;
   readKeeper(signal: AbortSignal): Promise<ShareKeeper>;
   /** Gives the share to the signers, or notes a new source. Completes a move that was interrupted; else does nothing if that was done. */
-  give(source: KnownSource, signal: AbortSignal): Promise<unknown>;
+  give(source: KnownSource, signal: AbortSignal): Promise<ShareMove>;
   /** Seals a share to the TPM again. Does nothing if the machine has one. */
-  takeBack(signal: AbortSignal): Promise<unknown>;
+  takeBack(signal: AbortSignal): Promise<ShareMove>;
 }
 
 /** Inputs and ports (injected dependencies) of the worker. */
 export interface DiskShareWorkerOptions {
-  readonly reads: Pick<RoleValues, InputName>;
+  readonly reads: Pick<RoleValues, InputName | NodeStateName>;
   readonly clock: Clock;
   readonly random: () => number;
   /** undefined on a machine without a state disk. */
@@ -47,6 +59,8 @@ export interface DiskShareWorkerOptions {
   readonly readKnownCa: () => Promise<Pick<KnownCa, 'generation' | 'floors'>>;
   /** Endpoints that operators have set on this machine. */
   readonly operatorEndpoints: Pick<OperatorEndpoints, 'list'>;
+  /** Ends the agent. */
+  readonly end: (reason: unknown) => void;
 }
 
 /** Who keeps the cluster share of this node, and where it asks. Pure. */
@@ -74,11 +88,12 @@ export function planDiskShare(
 /**
  * Gives the cluster share of a worker's disk to the signers, and keeps the record of the disk up to date about where to ask. While no signer
  * takes the share, the machine keeps it sealed to its TPM. A new control plane takes its share back before it starts (`keepOwnShare()`).
+ * After a move, the agent starts again, because its memory has keys of the disk.
  */
 export function diskShareWorker(options: DiskShareWorkerOptions): Runnable {
   const { reads, clock, random, diskShare } = options;
   const { clusterMembership, localRoles, clusterDirectory, clusterRelays } = reads;
-  const known: Known = { last: undefined, nextUpdateMs: 0 };
+  const known: Known = { last: undefined, nextUpdateMs: 0, hasMoved: false };
   return async (scope) => {
     const { signal, log } = scope;
     scope.healthy();
@@ -88,6 +103,7 @@ export function diskShareWorker(options: DiskShareWorkerOptions): Runnable {
     using watcher = combine({ clusterMembership, localRoles, clusterDirectory, clusterRelays }).watch();
     await watcher.next(signal);
     for (;;) {
+      if (known.hasMoved) await startAgain(options, diskShare.queue, scope);
       let pauseMs = PAUSES.longestMs;
       try {
         const { why, leftMs } = await moveShare(options, { share: diskShare, known }, signal);
@@ -107,9 +123,39 @@ export function diskShareWorker(options: DiskShareWorkerOptions): Runnable {
         reported = reason;
         scope.waiting(`a signer that takes the cluster share of the state disk: ${reason}`);
       }
-      await nextWithin(watcher, pauseMs, clock, signal);
+      if (!known.hasMoved) await nextWithin(watcher, pauseMs, clock, signal);
     }
   };
+}
+
+/** Whether a new start of the agent would interrupt nothing that this node has begun: a new worker imports images and starts its kubelet. Pure. */
+export function isSettled(state: Pick<RoleState, NodeStateName>): boolean {
+  const { localRoles, localComponents, kubernetesStatus } = state;
+  if (localRoles?.has('KubernetesWorker') !== true) return true;
+  return localComponents?.images === 'imported' && kubernetesStatus?.controlPlane === false;
+}
+
+/** Waits until this node has started, and until no other work on the disk runs; then has the agent start again. */
+async function startAgain(
+  { reads, clock, end }: DiskShareWorkerOptions,
+  queue: DiskQueue,
+  { signal, waiting }: Scope,
+): Promise<void> {
+  waiting('the start of this node, before the agent starts again without keys of the state disk');
+  const { localRoles, localComponents, kubernetesStatus } = reads;
+  using either = childSignal(signal);
+  const node = combine({ localRoles, localComponents, kubernetesStatus });
+  const waits = [when(node, isSettled, either.signal), clock.sleep(SETTLE_MS, either.signal)] as const;
+  await Promise.race(waits).catch(() => undefined);
+  either.abort();
+  await Promise.allSettled(waits);
+  signal.throwIfAborted();
+  await queue.run(() => Promise.resolve(end(shareMoved())));
+  await untilAborted(signal);
+}
+
+function shareMoved(): DiskError {
+  return new DiskError('disk-share-moved', 'starting again without the keys of the state disk');
 }
 
 /** The state of this run of the agent, which is kept when the worker restarts. */
@@ -118,6 +164,8 @@ interface Known {
   last: KnownSource | undefined;
   /** When the next attempt may be made to change the source in the record, by the monotonic clock. */
   nextUpdateMs: number;
+  /** Whether a move has left keys of the disk in the memory of this process. */
+  hasMoved: boolean;
 }
 
 /** @returns what the worker waits for, and for how long at most */
@@ -145,7 +193,7 @@ async function moveShare(
       if (leftMs > 0) return { why: 'the next hour, to note where to ask for the share of the disk', leftMs };
     }
     known.nextUpdateMs = clock.monotonicMs() + UPDATE_MS;
-    await share.give(source, signal);
+    known.hasMoved = isKeyMove(await share.give(source, signal));
     known.last = source;
     return { why: 'changes of the control planes' };
   });
@@ -160,9 +208,13 @@ function stateOf({ reads }: DiskShareWorkerOptions): Pick<RoleState, InputName> 
   };
 }
 
-/** Seals the share of a disk to the TPM again, before this node becomes a control plane. @throws DiskError of a missing share */
+/**
+ * Seals the share of a disk to the TPM again, before this node becomes a control plane. If it did, the agent starts again at once, because nothing of
+ * the control plane runs yet.
+ * @throws DiskError of a missing share; `disk-share-moved` while the agent ends
+ */
 export async function keepOwnShare(
-  diskShare: DiskShare | undefined,
+  { diskShare, end }: Pick<DiskShareWorkerOptions, 'diskShare' | 'end'>,
   say: (text: string) => void,
   signal: AbortSignal,
 ): Promise<void> {
@@ -170,6 +222,9 @@ export async function keepOwnShare(
   await diskShare.queue.run(async () => {
     if ((await diskShare.readKeeper(signal)).kind !== 'signer') return;
     say('asking a signer for the cluster share of the state disk, which ends approvals of other software');
-    await diskShare.takeBack(signal);
+    if (!isKeyMove(await diskShare.takeBack(signal))) return;
+    const reason = shareMoved();
+    end(reason);
+    throw reason;
   });
 }
