@@ -1,4 +1,4 @@
-import { expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { generateKeyPairSync } from 'node:crypto';
 import { atlsServerUpgrade, RotatingKeys, JOIN_CONTEXT } from '../../internal/atls/index.ts';
 import type { Issuer } from '../../internal/attestation/index.ts';
@@ -8,7 +8,8 @@ import { attestationSettings, parseProvisioning } from '../../internal/config/in
 import { findCoded } from '../../internal/errors/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
 import { createTcpPair } from '../../internal/testing/index.ts';
-import { clusterPolicy, createJoinUpgrades } from './cluster-evidence.ts';
+import { forgeEvidence } from '../../internal/testing/tpm/tpm-evidence.ts';
+import { createJoinUpgrades, createShareUpgrades } from './cluster-evidence.ts';
 
 const clock = new SystemClock();
 const never = new AbortController().signal;
@@ -37,15 +38,21 @@ const { attestation } = parseProvisioning(
 );
 
 /** A join service whose evidence is not an attestation report. */
-const processor: Issuer = { variant: 'sev-snp', issue: () => Promise.resolve(new Uint8Array(100)) };
+const processor = (variant: 'sev-snp' | 'tdx' = 'sev-snp'): Issuer => ({
+  variant,
+  issue: () => Promise.resolve(new Uint8Array(100)),
+});
 
 /** The reason why this machine refuses the join service. */
-async function refusedAs(upgrades: ReturnType<typeof createJoinUpgrades>): Promise<string | undefined> {
+async function refusedAs(
+  upgrades: ReturnType<typeof createJoinUpgrades>,
+  shown = processor(),
+): Promise<string | undefined> {
   using tcp = await createTcpPair();
   const server = atlsServerUpgrade({
     trust: {
       trust: 'mutual',
-      shows: [processor],
+      shows: [shown],
       accepts: [new MachineKeyValidator({ fingerprints: 'any' })],
       rules: () => ({ policy: { version: 't', registers: new Map(), machines: 'any' }, collateral: {} }),
     },
@@ -75,19 +82,47 @@ test('each connection verifies the cluster with the collateral that this machine
   expect(await refusedAs(upgrades)).toBe('snp-report-size');
 });
 
-test('the owner of the cluster vouches for updated control planes, where the machine takes nothing but what the cluster CA has signed', () => {
-  if (attestation === undefined) throw new TypeError('it was written above');
-  const settings = attestationSettings(attestation);
-  const policyInput = {
-    name: 'measured',
-    profile: 'measured',
-    machines: 'any-proved',
-    registers: { 4: { expected: 'ab'.repeat(32) } },
-  };
-  const measured = { ...settings, policyInput: { ...(settings.policyInput as object), ...policyInput } };
-  expect(clusterPolicy(measured, 'settings').registers.size).toBe(1);
-  const { registers, profile, snp, machines } = clusterPolicy(measured, 'owner');
-  expect([registers.size, profile, machines]).toEqual([0, 'identity', 'any']);
-  // The processor is judged as before.
-  expect(snp).toEqual(clusterPolicy(measured, 'settings').snp);
+describe('a machine that asks for the share of its disk', () => {
+  test.each(['sev-snp', 'tdx'] as const)(
+    'does not judge the processor of a control plane: %s',
+    async (variant) => {
+      if (attestation === undefined) throw new TypeError('it was written above');
+      const settings = { ...attestationSettings(attestation), variants: [variant] as const };
+      const common = { issuers: [newKey()] as const, attestation: settings, clock };
+      expect(await refusedAs(createShareUpgrades(common), processor(variant))).toBeUndefined();
+      const joining = createJoinUpgrades({ ...common, collateral: () => Promise.resolve({}) });
+      expect(await refusedAs(joining, processor(variant))).toBe('attestation-policy-missing');
+    },
+  );
+
+  /** A join service with a TPM whose evidence is for this binding. */
+  const updated = (bindingOf: (session: Uint8Array) => Uint8Array): Issuer => ({
+    variant: 'tpm',
+    issue: (binding) => {
+      const pcrValues = new Map([4, 7].map((pcr) => [pcr, new Uint8Array(32).fill(9)]));
+      return Promise.resolve(forgeEvidence({ binding: bindingOf(binding), pcrValues }));
+    },
+  });
+
+  test('accepts updated software of a control plane, in evidence of this session only', async () => {
+    if (attestation === undefined) throw new TypeError('it was written above');
+    const policyInput = {
+      ...{ name: 'measured', profile: 'measured', machines: 'any-proved' },
+      registers: { pcr4: { expected: 'ab'.repeat(32) } },
+      tpm: { attestationKeys: 'enrolled', requiredPcrs: [4, 7], eventLog: 'optional' },
+    };
+    const settings = { ...attestationSettings(attestation), variants: ['tpm'] as const, policyInput };
+    const common = { issuers: [newKey()] as const, attestation: settings, clock };
+    const sharing = createShareUpgrades(common);
+    const ofSession = updated((binding) => binding);
+    expect(await refusedAs(sharing, ofSession)).toBeUndefined();
+    expect(
+      await refusedAs(
+        sharing,
+        updated((binding) => binding.toReversed()),
+      ),
+    ).toBe('quote-binding');
+    const joining = createJoinUpgrades({ ...common, collateral: () => Promise.resolve({}) });
+    expect(await refusedAs(joining, ofSession)).toBe('attestation-register-mismatch');
+  });
 });

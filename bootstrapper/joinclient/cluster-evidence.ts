@@ -16,10 +16,11 @@ import {
 import type { Clock } from '../../internal/clock/index.ts';
 import type { AttestationSettings } from '../../internal/config/index.ts';
 import type { Upgrade } from '../../internal/rpc/index.ts';
+import { unjudgedProcessors } from './unjudged-processor.ts';
 
 /**
- * Policy for the evidence of a control-plane node when the provisioning has no section `attestation`: the
- * evidence must be genuine and from this session. The owner's signature (`verifyCluster`) proves which
+ * Policy for the evidence of a control-plane node when the provisioning has no section `attestation`, and when a machine asks for the
+ * share of its disk: the evidence of a TPM must be genuine and from this session. The owner's signature (`verifyCluster`) proves which
  * cluster the node belongs to; its software is not checked.
  */
 const OWNER_VOUCHES: Policy = {
@@ -41,13 +42,6 @@ export interface ClusterEvidenceOptions {
   readonly issuers: readonly [Issuer, ...Issuer[]];
   /** The attestation settings of the cluster, from the provisioning of this machine. */
   readonly attestation: AttestationSettings | undefined;
-  /**
-   * Who vouches for the software of the node: these settings, or the owner's signature over the cluster alone, because the machine
-   * takes nothing but what the cluster CA has signed (the share of a closed disk).
-   */
-  readonly software?: 'settings' | 'owner';
-  /** The collateral of AMD and Intel that this machine has when a connection is made. */
-  readonly collateral: () => Promise<Pick<Collateral, 'snp' | 'tdx'>>;
   readonly clock: Clock;
 }
 
@@ -57,22 +51,47 @@ export interface ClusterEvidenceOptions {
  */
 const TIMERS = { ...ATLS_TIMERS, tlsMs: 45_000, helloMs: 45_000, wholeMs: 90_000 };
 
-/** Creates the attested TLS upgrade of one connection to a join service. Each connection needs a new upgrade. */
-export function createJoinUpgrades({
-  issuers,
-  attestation,
-  software = 'settings',
-  collateral,
-  clock,
-}: ClusterEvidenceOptions): () => Upgrade<AttestedPeer> {
-  const policy = clusterPolicy(attestation, software);
+/**
+ * Creates the attested TLS upgrade of one connection to a join service. Each connection needs a new upgrade.
+ * `collateral`: that of AMD and Intel which this machine has when a connection is made.
+ */
+export function createJoinUpgrades(
+  options: ClusterEvidenceOptions & { readonly collateral: () => Promise<Pick<Collateral, 'snp' | 'tdx'>> },
+): () => Upgrade<AttestedPeer> {
+  const { attestation, collateral } = options;
+  const policy = attestation === undefined ? OWNER_VOUCHES : policyFrom(attestation);
+  const rules = async (): Promise<EvidenceRules> => ({
+    policy,
+    collateral: { ...(await collateral()), tpm: { attestationKeys: new Map() } },
+  });
+  return upgradesWith(options, { accepts: validatorsFor(attestation, {}), rules });
+}
+
+/**
+ * As `createJoinUpgrades()`, for a machine that takes nothing but the share of its disk, which the cluster CA has signed. Its reference
+ * values and its collateral may be older than the control planes, so it judges neither software nor processor: the owner's signature over
+ * the cluster vouches for both.
+ */
+export function createShareUpgrades(options: ClusterEvidenceOptions): () => Upgrade<AttestedPeer> {
+  const rules: EvidenceRules = {
+    policy: OWNER_VOUCHES,
+    collateral: { tpm: { attestationKeys: new Map() } },
+  };
+  const accepts = validatorsFor(options.attestation, unjudgedProcessors());
+  return upgradesWith(options, { accepts, rules: () => Promise.resolve(rules) });
+}
+
+function upgradesWith(
+  { issuers, clock }: ClusterEvidenceOptions,
+  peer: {
+    readonly accepts: readonly [Validator, ...Validator[]];
+    readonly rules: () => Promise<EvidenceRules>;
+  },
+): () => Upgrade<AttestedPeer> {
   const keys = new RotatingKeys({ clock });
-  const accepts = validatorsFor(attestation);
+  const { accepts } = peer;
   return () => async (socket, signal) => {
-    const rules: EvidenceRules = {
-      policy,
-      collateral: { ...(await collateral()), tpm: { attestationKeys: new Map() } },
-    };
+    const rules = await peer.rules();
     const upgrade = atlsClientUpgrade({
       trust: { trust: 'mutual', shows: issuers, accepts, rules: () => rules },
       context: JOIN_CONTEXT,
@@ -82,16 +101,6 @@ export function createJoinUpgrades({
     });
     return upgrade(socket, signal);
   };
-}
-
-/** What the evidence of a node must show. */
-export function clusterPolicy(
-  attestation: AttestationSettings | undefined,
-  software: 'settings' | 'owner',
-): Policy {
-  if (attestation === undefined) return OWNER_VOUCHES;
-  const policy = policyFrom(attestation);
-  return software === 'settings' ? policy : { ...policy, ...OWNER_VOUCHES };
 }
 
 /**
@@ -108,10 +117,14 @@ function policyFrom({ policyInput }: AttestationSettings): Policy {
   };
 }
 
-function validatorsFor(attestation: AttestationSettings | undefined): readonly [Validator, ...Validator[]] {
+function validatorsFor(
+  attestation: AttestationSettings | undefined,
+  own: Partial<ReturnType<typeof standardValidators>>,
+): readonly [Validator, ...Validator[]] {
   const makers = {
     ...standardValidators({ ownerKeys: [] }),
     'machine-key': () => new MachineKeyValidator({ fingerprints: 'any' }),
+    ...own,
   };
   return createValidators(attestation?.variants ?? ['tpm', 'machine-key'], makers);
 }

@@ -10,7 +10,7 @@
  * Until the cluster has proved its identity, the machine sends nothing except evidence. The machine uses a ticket only if all of
  * it is valid.
  */
-export { createJoinUpgrades } from './cluster-evidence.ts';
+export { createJoinUpgrades, createShareUpgrades } from './cluster-evidence.ts';
 export {
   discover,
   fileEndpoints,

@@ -10,7 +10,7 @@ import { createSwtpmFactory } from '../../../internal/testing/index.ts';
 import { createMachineKeys, FakeCluster } from '../../../internal/testing/cluster/fake-cluster.ts';
 import { findFreePort } from '../../../internal/testing/network/free-port.ts';
 import type { Tpm } from '../../../internal/tpm/index.ts';
-import { createJoinUpgrades, knownEndpoints } from '../../joinclient/index.ts';
+import { createShareUpgrades, knownEndpoints } from '../../joinclient/index.ts';
 import { DiskError, type ShareQuestion } from '../../disk/index.ts';
 import { createAskShare } from './ask-share.ts';
 
@@ -78,10 +78,9 @@ function machine(
         answerChallenge: (challenge, session) => answerChallenge(own, challenge, session, signal),
         forDiskShare: (statement) => Promise.resolve({ variant: 'tpm', document: statement }),
       },
-      upgrade: createJoinUpgrades({
+      upgrade: createShareUpgrades({
         issuers: [new MachineKeyIssuer({ privKey })],
         attestation: undefined,
-        collateral: () => Promise.resolve({}),
         clock,
       }),
     },

@@ -9,7 +9,7 @@ import {
 import { readKnownClusterCa } from '../../credentials/index.ts';
 import type { KnownCa } from '../../joinclient/index.ts';
 import type { AgentOptions, AgentPorts } from '../agent-ports.ts';
-import { askShareWith } from './create-ask-share.ts';
+import { askShareOf } from './create-ask-share.ts';
 import type { DiskShare } from './disk-share-worker.ts';
 import type { OpenMachine } from '../open-machine.ts';
 import type { OpenStorage } from '../open-storage.ts';
@@ -19,15 +19,15 @@ export function createDiskShare(
   parts: AgentPorts &
     Pick<AgentOptions, 'provisioning'> &
     Pick<OpenMachine, 'tpm' | 'evidence'> &
-    Pick<OpenStorage, 'collateral' | 'state'>,
+    Pick<OpenStorage, 'state'>,
 ): DiskShare | undefined {
   const { provisioning, tpm, log } = parts;
   if (provisioning.stateDisk === undefined || tpm === undefined) return undefined;
   const ports: DiskPorts = { ...parts, tpm, log: log.child('disk') };
   const settings = provisionedDisk(provisioning.stateDisk);
-  const { evidence, collateral } = parts;
+  const { evidence } = parts;
   const readKnownCa = (): Promise<KnownCa> => readKnownClusterCa(parts);
-  const askShare = askShareWith(parts, parts, { evidence, collateral, readKnownCa });
+  const askShare = askShareOf(parts, parts, { evidence, readKnownCa });
   return {
     queue: new DiskQueue(),
     readKeeper: (signal) => readShareKeeper(ports, settings, signal),

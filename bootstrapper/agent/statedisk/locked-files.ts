@@ -10,7 +10,6 @@ export const LOCKED_PATHS = {
   machineKey: `${DIRECTORY}/key.pem`,
   fingerprint: `${DIRECTORY}/fingerprint`,
   keySecret: `${DIRECTORY}/attestation-key.sealed`,
-  collateral: `${DIRECTORY}/collateral.json`,
   /** The named pipe for the code, where the console has a login. */
   code: `${DIRECTORY}/code`,
 } as const;

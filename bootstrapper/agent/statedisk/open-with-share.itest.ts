@@ -156,6 +156,30 @@ function moved(move: 'give' | 'takeBack'): Promise<void> {
 }
 
 test('a worker gives its share away over attested TLS, opens its disk with the share of a signer at the next start, and takes a share back', async () => {
+  const opened = async (): Promise<void> => {
+    await reboot();
+    await running(async ({ ports, options, statuses }) => {
+      await openProvisionedDisk(ports, options);
+      expect(kernel.mountPoints).toContain('/var/lib/cluster');
+      expect(statuses).toEqual([]);
+    });
+  };
+  /** As the worker moves the share, with the evidence of a machine. */
+  const moved = (move: 'give' | 'takeBack'): Promise<void> =>
+    running(async ({ ports, options }) => {
+      const tpm = createTpm(options.provisioning.tpm, clock);
+      if (tpm === undefined) throw new TypeError('no TPM');
+      await using _tpm = tpm;
+      const { evidence } = await openClosedMachine(ports, options, { tpm });
+      const membership = {
+        membership: { load: () => Promise.resolve({ clusterCaPem: cluster.caPem }) },
+      } as never;
+      const share = createDiskShare({ ...ports, ...options, tpm, evidence, state: membership });
+      const { clusterId, caPem: clusterCaPem, nodeId } = cluster;
+      const controlPlanes = [{ nodeId, host: '127.0.0.9' }];
+      const source = { clusterId, clusterCaPem, caGeneration: 1, floors: {}, controlPlanes, endpoints: [] };
+      await (move === 'give' ? share?.give(source, signal) : share?.takeBack(signal));
+    });
   await opened();
   expect([await keepsShare(), cluster.said]).toEqual([true, []]);
   await moved('give');
