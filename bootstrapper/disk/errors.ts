@@ -29,8 +29,8 @@ export const diskErrors = defineErrors({
     'Start a control plane of the cluster, or correct the network between it and this machine: the machine asks again by itself. To open the disk without the cluster, run `cluster recover disk NODE` on a workstation with the key of an owner.',
   ),
   'disk-share-refused': retryable.operator.refused(
-    'The signer of the cluster refuses the cluster share of this state disk.',
-    'The message has the code of the signer: see `cluster help errors CODE`. If the node was removed, its disk stays closed: to use the machine again, run `cluster recover disk NODE`, reset the machine as root on it, and run `cluster node readmit NAME`. If no owner can open the disk, overwrite its first 16 MiB from another system and create the empty file `/etc/cluster/new-state-disk` instead. Otherwise look at `journalctl -u cluster-signer` on a control plane.',
+    'A control plane refuses the cluster share of this state disk: the node was removed, or the cluster does not accept its software.',
+    'The message has the code of the refusal: see `cluster help errors CODE`. If the node was removed, its disk stays closed: to use the machine again, run `cluster recover disk NODE`, reset the machine as root on it, and run `cluster node readmit NAME`. If no owner can open the disk, overwrite its first 16 MiB from another system and create the empty file `/etc/cluster/new-state-disk` instead. Otherwise look at `journalctl -u cluster-joinservice -u cluster-signer` on the control plane that the message names.',
   ),
   'disk-share-invalid': retryable.peer.refused(
     'A control plane has answered with a cluster share that is not signed by the cluster CA, or not for the TPM of this machine. It was not used, and no other control plane has given one.',

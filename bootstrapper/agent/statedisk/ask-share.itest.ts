@@ -19,7 +19,7 @@ const { signal } = new AbortController();
 const UUID = '0f7a1c2e-5b8d-4c3a-9e6f-1a2b3c4d5e6f';
 const SHARE = new Uint8Array(32).fill(5);
 const codes = defineErrors({
-  'signer-share-not-member': fault.peer.refused('no', ''),
+  'join-share-not-member': fault.peer.refused('no', ''),
   'signer-share-unavailable': fault.operator.precondition('no secret', ''),
   'join-busy': retryable.system.unreachable('later', ''),
   'signer-key-missing': retryable.system.precondition('starting', ''),
@@ -236,7 +236,7 @@ describe('createAskShare()', () => {
   });
 
   test('says that a signer refuses, with its code', async () => {
-    for (const code of ['signer-share-not-member', 'signer-share-unavailable'] as const) {
+    for (const code of ['join-share-not-member', 'signer-share-unavailable'] as const) {
       cluster.behaviour.diskShare = () => Promise.reject(new CodedError(codes, code, 'giving'));
       await expect(machine()(source(unanswered))).rejects.toMatchObject({
         code: 'disk-share-refused',
@@ -245,23 +245,14 @@ describe('createAskShare()', () => {
     }
   });
 
-  test('says the same, whichever of two control planes answers first', async () => {
-    await using second = await cluster.startSecond(clock);
-    const refusal = (code: keyof typeof codes): CodedError => new CodedError(codes, code, 'giving');
-    const answeredFirst = Promise.withResolvers<void>();
-    second.behaviour.diskShare = async () => {
-      await answeredFirst.promise;
-      throw refusal('signer-share-unavailable');
-    };
-    cluster.behaviour.diskShare = () => {
-      void clock.sleep(200, signal).then(() => answeredFirst.resolve());
-      return Promise.reject(refusal('signer-share-not-member'));
-    };
-    const asking = machine([second.endpoint, cluster.endpoint])(source(unanswered));
-    await expect(asking).rejects.toMatchObject({
-      message: `asking ${second.endpoint} for the share of the state disk`,
-      details: { code: 'signer-share-unavailable' },
+  test('says that attested TLS refuses the software of the machine, also beside endpoints that do not answer', async () => {
+    cluster.behaviour.acceptsEvidence = false;
+    await expect(machine()(source(unanswered))).rejects.toMatchObject({
+      code: 'disk-share-refused',
+      message: `asking ${cluster.endpoint} for the share of the state disk`,
+      details: { code: 'atls-alert-evidence-rejected' },
     });
+    expect(cluster.said).toEqual([]);
   });
 
   test('says that nobody answers, also while a control plane is busy or starts', async () => {

@@ -3,7 +3,7 @@ import { decryptWithTpm, encodeEnrolmentRequest } from '../../../internal/attest
 import type { PinnedCluster } from '../../../internal/config/index.ts';
 import { diskShareAnswer, encodeDiskShareStatement } from '../../../internal/crypto/index.ts';
 import { formatEndpoint, PORTS } from '../../../internal/endpoint/index.ts';
-import { findCoded } from '../../../internal/errors/index.ts';
+import { findCoded, type CodedError } from '../../../internal/errors/index.ts';
 import { certificatesIn } from '../../../internal/pki/index.ts';
 import { RemoteError } from '../../../internal/rpc/index.ts';
 import type { Secret } from '../../../internal/secret/index.ts';
@@ -47,7 +47,7 @@ interface DiskShareOptions {
 /**
  * Asks each known join service of the cluster once for the share of a state disk, with fresh evidence, until one gives the right one. The answer is
  * signed by the cluster CA, so that no join service chooses the share.
- * @throws DiskError `disk-share-wrong`, `disk-share-refused` if a signer refuses, `disk-share-invalid`, `disk-share-awaited` if none answers
+ * @throws DiskError `disk-share-wrong`, `disk-share-refused` if a signer or a join service refuses, `disk-share-invalid`, `disk-share-awaited` if none answers
  */
 export function createAskShare(ports: DiskSharePorts, options: DiskShareOptions): AskShare {
   return async (question, signal) => {
@@ -170,12 +170,14 @@ function problemOf(failures: ReadonlyMap<string, unknown>, cause: unknown): Disk
       return new DiskError(error.code, `asking ${endpoint} for the share of the state disk`, {
         cause: error,
       });
-  for (const [endpoint, error] of failures)
-    if (error instanceof RemoteError && !isPassing(error))
+  for (const [endpoint, error] of failures) {
+    const refusal = refusalIn(error);
+    if (refusal !== undefined)
       return new DiskError('disk-share-refused', `asking ${endpoint} for the share of the state disk`, {
         cause: error,
-        details: { code: error.code },
+        details: { code: refusal.code },
       });
+  }
   for (const [endpoint, error] of failures)
     if (error instanceof JoinClientError && error.code === 'joinclient-share-invalid')
       return new DiskError('disk-share-invalid', `asking ${endpoint} for the share of the state disk`, {
@@ -187,6 +189,14 @@ function problemOf(failures: ReadonlyMap<string, unknown>, cause: unknown): Disk
     cause: told,
     details: { code: findCoded(told)?.code ?? 'none' },
   });
+}
+
+/** The refusal of a signer or a join service; undefined for an error that passes by itself, and for one of the connection. */
+function refusalIn(error: unknown): CodedError | undefined {
+  if (error instanceof RemoteError) return isPassing(error) ? undefined : error;
+  const coded = findCoded(error);
+  // Software that the configuration does not accept is refused before the machine can ask.
+  return coded?.code === 'atls-alert-evidence-rejected' ? coded : undefined;
 }
 
 /** Refusals that pass by themselves: a full queue, a control plane that starts and has not got its keys yet. */

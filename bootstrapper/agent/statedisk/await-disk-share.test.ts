@@ -9,7 +9,7 @@ import { openWithShare, type ShareWaitPorts } from './await-disk-share.ts';
 
 const awaited = new DiskError('disk-share-awaited', 'asking the control planes');
 const refused = new DiskError('disk-share-refused', 'asking 192.0.2.1:9090', {
-  cause: new Error('signer-share-not-member'),
+  cause: new Error('join-share-not-member'),
 });
 
 let stop: AbortController;
@@ -84,7 +84,7 @@ describe('openWithShare()', () => {
     const { clock, events, shown, outcome } = machine(awaited, refused, refused, 'opens');
     await clock.advance(10_000);
     expect(shown.at(-1)).toContain(
-      'since 2026-01-01T00:00:00.000Z; last error: disk-share-refused: asking 192.0.2.1:9090: signer-share-not-member',
+      'since 2026-01-01T00:00:00.000Z; last error: disk-share-refused: asking 192.0.2.1:9090: join-share-not-member',
     );
     await clock.advance(280_000);
     expect(events.filter((each) => each === 'ask')).toHaveLength(2);

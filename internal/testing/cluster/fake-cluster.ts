@@ -76,6 +76,8 @@ export interface FakeClusterBehaviour {
   replacement: { readonly currentCaPem: string; readonly ownerDocuments: Uint8Array[] };
   /** Whether the responding node has a control-plane certificate. */
   isControlPlane: boolean;
+  /** Whether attested TLS accepts the evidence of machines. */
+  acceptsEvidence: boolean;
   /** The answer to a request for a disk share in a session. */
   diskShare: (
     request: IssueDiskShareRequest,
@@ -138,6 +140,7 @@ export class FakeCluster implements AsyncDisposable {
       keyDocuments: [],
       replacement: { currentCaPem: '', ownerDocuments: [] },
       isControlPlane: true,
+      acceptsEvidence: true,
       diskShare: () => Promise.reject(new Error('the test gives no disk share')),
     };
     this.#server = new RpcServer<AttestedPeer>({
@@ -148,7 +151,10 @@ export class FakeCluster implements AsyncDisposable {
           shows: [new MachineKeyIssuer({ privKey: new Secret(this.#node.privateKey) })],
           accepts: [new MachineKeyValidator({ fingerprints: 'any' })],
           rules: () => ({
-            policy: { version: 'test', registers: new Map(), machines: 'any' },
+            policy: {
+              ...{ version: 'test', registers: new Map() },
+              machines: this.behaviour.acceptsEvidence ? 'any' : new Set<string>(),
+            },
             collateral: {},
           }),
         },
