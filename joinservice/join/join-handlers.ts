@@ -1,7 +1,7 @@
 import type { AttestedPeer } from '../../internal/atls/index.ts';
-import { describeError, findCoded } from '../../internal/errors/index.ts';
+import { describeError, findCoded, type CodedError } from '../../internal/errors/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
-import { sourcePathOf, type Call, type Handlers } from '../../internal/rpc/index.ts';
+import { RemoteError, sourcePathOf, type Call, type Handlers } from '../../internal/rpc/index.ts';
 import type { Join } from '../joinproto/gen/join_pb.js';
 import type { AdmissionEventInit } from './stream/admission-events.ts';
 import { admissionStream, withWorkSlot, type AdmissionStreamParts } from './stream/admission-stream.ts';
@@ -87,7 +87,7 @@ async function auditRefusal(
   error: unknown,
 ): Promise<void> {
   const coded = findCoded(error);
-  if (signal.aborted || coded === undefined || coded.exit === 'unreachable' || coded.exit === 'internal') {
+  if (signal.aborted || coded === undefined || !isRefusal(coded)) {
     if (!signal.aborted) log.warn('serving a machine failed', { method, error });
     return;
   }
@@ -101,4 +101,13 @@ async function auditRefusal(
   await refusals
     .write({ method, subject: evidence.identity, code: coded.code, detail, source }, signal)
     .catch((cause: unknown) => log.error('writing a refusal to the audit log failed', { error: cause }));
+}
+
+/**
+ * Whether an error is about the machine. A signer that lacks a key or a secret refuses nobody: machines ask again for as long as that lasts,
+ * and would fill the log of requests.
+ */
+function isRefusal(error: CodedError): boolean {
+  if (error instanceof RemoteError && error.exit === 'precondition') return false;
+  return error.exit !== 'unreachable' && error.exit !== 'internal';
 }

@@ -25,6 +25,9 @@ import { createFakeRoleValues } from '../../roleserve/fake-role-values.ts';
 const awaited = new DiskError('disk-share-awaited', 'asking', {
   cause: new Error('rpc-not-served'),
 });
+const refused = new DiskError('disk-share-refused', 'asking', {
+  cause: new Error('join-share-not-member'),
+});
 const directory = [{ nodeId: 'node-1', host: '198.18.0.11', curator: true, apiServer: true }] as const;
 const floors = { keys: { serial: 3 } };
 const source: KnownSource = {
@@ -275,6 +278,24 @@ describe('the disk-share worker', () => {
     ]);
     share.failure = undefined;
     await clock.advance(1_800_000);
+    expect(share.moves).toEqual(['given']);
+  });
+
+  test.each([
+    { name: 'once a day while its request is refused', failure: refused, atMost: 20, atLeast: 15 },
+    { name: 'each half hour while no signer answers', failure: awaited, atMost: 500, atLeast: 300 },
+  ])('asks $name', async ({ failure, atMost, atLeast }) => {
+    const { share, worker, enter, clock } = createWorker();
+    share.failure = failure;
+    let asked = 0;
+    const give = share.give.bind(share);
+    share.give = (to) => (asked++, give(to));
+    await using _tree = superviseForTest(worker, { clock });
+    await enter();
+    for (let hour = 0; hour < 7 * 24; hour++) await clock.advance(3_600_000);
+    expect([asked >= atLeast, asked <= atMost]).toEqual([true, true]);
+    share.failure = undefined;
+    await clock.advance(86_400_000);
     expect(share.moves).toEqual(['given']);
   });
 

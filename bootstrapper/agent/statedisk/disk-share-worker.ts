@@ -1,5 +1,4 @@
-import { childSignal, untilAborted } from '../../../internal/cleanup/index.ts';
-import { Backoff, HOUR_MS, MINUTE_MS, type Clock } from '../../../internal/clock/index.ts';
+import { Backoff, DAY_MS, HOUR_MS, type Clock } from '../../../internal/clock/index.ts';
 import { formatEndpoint, PORTS } from '../../../internal/endpoint/index.ts';
 import { describeError } from '../../../internal/errors/index.ts';
 import { combine, currentValue, when } from '../../../internal/event/index.ts';
@@ -25,6 +24,11 @@ import { nextWithin, type RoleState, type RoleValues } from '../../roleserve/ind
 
 /** Pauses while no signer takes the share. A cluster of an earlier release has none until it is upgraded. */
 const PAUSES = { firstMs: 10_000, factor: 2, longestMs: 30 * 60_000 };
+/**
+ * A refusal does not pass by itself, and each one is in the audit log of requests: a machine that is identified by its processor is refused
+ * as long as it is a member.
+ */
+const REFUSED_PAUSES = { ...PAUSES, longestMs: DAY_MS };
 
 /** A curator names the endpoints in the record: however often it changes them, the disk is not worn out. */
 const UPDATE_MS = HOUR_MS;
@@ -98,7 +102,10 @@ export function diskShareWorker(options: DiskShareWorkerOptions): Runnable {
     const { signal, log } = scope;
     scope.healthy();
     if (diskShare === undefined) return scope.done();
-    const backoff = new Backoff({ ...PAUSES, random });
+    const pauses = {
+      passing: new Backoff({ ...PAUSES, random }),
+      refused: new Backoff({ ...REFUSED_PAUSES, random }),
+    };
     let reported = '';
     using watcher = combine({ clusterMembership, localRoles, clusterDirectory, clusterRelays }).watch();
     await watcher.next(signal);
@@ -109,13 +116,13 @@ export function diskShareWorker(options: DiskShareWorkerOptions): Runnable {
         const { why, leftMs } = await moveShare(options, { share: diskShare, known }, signal);
         scope.waiting(why);
         pauseMs = leftMs ?? pauseMs;
-        backoff.reset();
+        for (const each of Object.values(pauses)) each.reset();
         reported = '';
       } catch (error) {
         signal.throwIfAborted();
         // Another error of the disk or the TPM is one of this worker, which the supervisor shows and repeats.
         if (!isShareError(error)) throw error;
-        pauseMs = backoff.nextMs();
+        pauseMs = pauses[error.code === 'disk-share-refused' ? 'refused' : 'passing'].nextMs();
         const reason = `${error.code}: ${describeError(error)}`;
         const { kind } = await diskShare.readKeeper(signal);
         if (reason !== reported)
