@@ -28,8 +28,10 @@ import { unsealShare } from './disk-seals.ts';
 import { FakeKernel } from './fake-kernel.ts';
 import {
   approveSoftware,
+  DiskError,
   giveShareToSigner,
   openStateDisk,
+  probeMovedShare,
   readDiskSeal,
   readShareKeeper,
   recoverStateDisk,
@@ -37,6 +39,7 @@ import {
   type AskShare,
   type DiskPorts,
   type DiskSettings,
+  type ProbeShare,
   type ShareQuestion,
 } from './index.ts';
 
@@ -336,6 +339,39 @@ describe('giveShareToSigner()', () => {
       expect(await openStateDisk(ports, settings(), signal)).toBe('opened');
     });
   });
+});
+
+describe('probeMovedShare()', () => {
+  test('asks one control plane in the record, or any, reads nothing from the TPM and changes nothing', async () => {
+    const asked: (readonly [string, string])[] = [];
+    const probe: ProbeShare = ({ source, among }) => {
+      const nodes = source.controlPlanes.map(({ nodeId }) => nodeId).join(' ');
+      asked.push([among, `${nodes} ${source.proven.join(' ')}`.trim()]);
+      return Promise.reject(new DiskError('disk-share-awaited', 'asking'));
+    };
+    const controlPlanes = ['node-1', 'node-2'].map((nodeId) => ({ nodeId, host: '192.0.2.1' }));
+    const both = asking({ 'node-1': 'of the cluster', 'node-2': 'of the cluster' });
+    await withMachine(async (ports) => {
+      await openStateDisk(ports, settings(), signal);
+      const probed = (of: { readonly nodeId: string } | 'any', from = ports) =>
+        codeOf(probeMovedShare(from, settings(), { of, probe, signal }));
+      expect([await probed('any'), asked]).toEqual(['done', []]);
+      const source = { ...SOURCE, controlPlanes };
+      await giveShareToSigner(ports, settings(), { source, askShare: both, signal });
+      await copyFile(at('disk'), at('copy'));
+      const tpm = Object.create(ports.tpm, {
+        use: { value: () => Promise.reject(new Error('the TPM was used')) },
+      }) as Tpm;
+      const without = { ...ports, tpm };
+      expect(await probed('any', without)).toBe('disk-share-awaited');
+      expect(await probed({ nodeId: 'node-2' }, without)).toBe('disk-share-awaited');
+      expect(asked).toEqual([
+        ['all', 'node-1 node-2 node-1:9090 node-2:9090'],
+        ['source', 'node-2'],
+      ]);
+      expect(await isUntouched()).toBe(true);
+    });
+  }, 120_000);
 });
 
 describe('takeShareBack()', () => {

@@ -47,6 +47,9 @@ export interface GivenShare {
 /** Asks the signers of the cluster once for the share of a disk, one control plane after the other. Rejects if none gives it now. */
 export type AskShare = (question: ShareQuestion, signal: AbortSignal) => Promise<GivenShare>;
 
+/** Asks like `AskShare`, and takes no share: resolves if a signer gives one. */
+export type ProbeShare = (question: Omit<ShareQuestion, 'test'>, signal: AbortSignal) => Promise<void>;
+
 /** Where the cluster share of the disk is. */
 export type ShareKeeper =
   { readonly kind: 'machine' } | { readonly kind: 'signer'; readonly source: ShareSource };

@@ -15,7 +15,7 @@ export {
   readShareKeeper,
   takeShareBack,
   type AskShare,
-  type GivenShare,
+  type ProbeShare,
   type ShareKeeper,
   type ShareMove,
   type ShareQuestion,
@@ -33,4 +33,5 @@ export {
   isWrongShareError,
 } from './errors.ts';
 export { openStateDisk, readLockedDisk, recoverStateDisk, type LockedDisk } from './open-disk.ts';
+export { probeMovedShare } from './probe-share.ts';
 export { provisionedDisk } from './provisioned-disk.ts';

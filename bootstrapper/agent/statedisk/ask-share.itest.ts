@@ -12,14 +12,15 @@ import { findFreePort } from '../../../internal/testing/network/free-port.ts';
 import type { Tpm } from '../../../internal/tpm/index.ts';
 import { createShareUpgrades, knownEndpoints } from '../../joinclient/index.ts';
 import { DiskError, type ShareQuestion } from '../../disk/index.ts';
-import { createAskShare } from './ask-share.ts';
+import { createAskShare, createProbeShare } from './ask-share.ts';
 
 const clock = new SystemClock();
 const { signal } = new AbortController();
 const UUID = '0f7a1c2e-5b8d-4c3a-9e6f-1a2b3c4d5e6f';
 const SHARE = new Uint8Array(32).fill(5);
 const codes = defineErrors({
-  'join-share-not-member': fault.peer.refused('no', ''),
+  'signer-share-not-member': fault.peer.refused('no', ''),
+  'join-share-not-member': fault.peer.refused('removed', ''),
   'signer-share-unavailable': fault.operator.precondition('no secret', ''),
   'join-busy': retryable.system.unreachable('later', ''),
   'signer-key-missing': retryable.system.precondition('starting', ''),
@@ -69,7 +70,7 @@ function machine(
   const keys = createMachineKeys();
   const privKey = new Secret(keys.privateKey);
   const own = { tpm, attestationKeySecret: new Secret<Uint8Array>(new Uint8Array(32).fill(7)) };
-  const ask = createAskShare(
+  const parts: Parameters<typeof createAskShare> = [
     {
       clock: Object.assign(new SystemClock(), { nowMs }),
       evidence: {
@@ -90,9 +91,12 @@ function machine(
       pinned: undefined,
       ...known,
     },
-  );
-  return (from = source(), over: Partial<ShareQuestion> = {}) =>
-    ask({ uuid: UUID, source: from, test: () => Promise.resolve(), among: 'all', ...over }, signal);
+  ];
+  const question = (from: ShareSource) => ({ uuid: UUID, source: from, among: 'all' }) as const;
+  const ask = (from = source(), over: Partial<ShareQuestion> = {}) =>
+    createAskShare(...parts)({ ...question(from), test: () => Promise.resolve(), ...over }, signal);
+  const probe = (from = source()) => createProbeShare(...parts)(question(from), signal);
+  return Object.assign(ask, { probe });
 }
 
 const unanswered = { controlPlanes: [{ nodeId: 'node-9', host: '127.0.0.9' }] };
@@ -236,7 +240,7 @@ describe('createAskShare()', () => {
   });
 
   test('says that a signer refuses, with its code', async () => {
-    for (const code of ['join-share-not-member', 'signer-share-unavailable'] as const) {
+    for (const code of ['signer-share-not-member', 'signer-share-unavailable'] as const) {
       cluster.behaviour.diskShare = () => Promise.reject(new CodedError(codes, code, 'giving'));
       await expect(machine()(source(unanswered))).rejects.toMatchObject({
         code: 'disk-share-refused',
@@ -272,5 +276,26 @@ describe('createAskShare()', () => {
       code: 'disk-share-awaited',
       details: { code: 'joinclient-owner-unknown' },
     });
+  });
+});
+
+describe('createProbeShare()', () => {
+  const probe = () => machine().probe(source(unanswered));
+
+  test('accepts an answer that the cluster CA has signed, and does not decrypt it', async () => {
+    const own = { tpm: other, attestationKeySecret: new Secret<Uint8Array>(new Uint8Array(32)) };
+    const enrolled = await readEnrolmentRequest(own, signal);
+    cluster.behaviour.diskShare = (request, session) =>
+      Promise.resolve(answered(request, session, { share: SHARE, enrolled }));
+    await expect(probe()).resolves.toBeUndefined();
+    expect(cluster.said).toEqual(['introduce', 'disk share']);
+  });
+
+  test('fails as a question for the share does', async () => {
+    cluster.behaviour.diskShare = (request, session) =>
+      Promise.resolve({ ...answered(request, session, { share: SHARE }), signature: new Uint8Array(64) });
+    await expect(probe()).rejects.toMatchObject({ code: 'disk-share-invalid' });
+    cluster.behaviour.diskShare = () => Promise.reject(new CodedError(codes, 'join-share-not-member', 'giving'));
+    await expect(probe()).rejects.toMatchObject({ code: 'disk-share-refused' });
   });
 });

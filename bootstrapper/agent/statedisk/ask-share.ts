@@ -3,20 +3,12 @@ import { decryptWithTpm, encodeEnrolmentRequest } from '../../../internal/attest
 import type { PinnedCluster } from '../../../internal/config/index.ts';
 import { diskShareAnswer, encodeDiskShareStatement } from '../../../internal/crypto/index.ts';
 import { formatEndpoint, PORTS } from '../../../internal/endpoint/index.ts';
-import { findCoded, type CodedError } from '../../../internal/errors/index.ts';
 import { certificatesIn } from '../../../internal/pki/index.ts';
-import { RemoteError } from '../../../internal/rpc/index.ts';
 import type { Secret } from '../../../internal/secret/index.ts';
 import { SHARE_BYTES, type ShareSource } from '../../../internal/statedisk/index.ts';
 import type { DiskShare } from '../../../joinservice/joinproto/gen/join_pb.js';
 import type { MachineEvidence } from '../../attest/index.ts';
-import {
-  DiskError,
-  isWrongShareError,
-  type AskShare,
-  type GivenShare,
-  type ShareQuestion,
-} from '../../disk/index.ts';
+import type { AskShare, ProbeShare, ShareQuestion } from '../../disk/index.ts';
 import {
   discover,
   JoinClientError,
@@ -27,6 +19,7 @@ import {
   type KnownCa,
   type SessionPorts,
 } from '../../joinclient/index.ts';
+import { shareProblemOf } from './share-problem.ts';
 
 const MAX_PART_BYTES = 4096;
 
@@ -51,28 +44,62 @@ interface DiskShareOptions {
  */
 export function createAskShare(ports: DiskSharePorts, options: DiskShareOptions): AskShare {
   return async (question, signal) => {
-    const { clock } = ports;
-    const endpoints = await endpointsFor(question, { ...options, clock }, signal);
-    const failures = new Map<string, unknown>();
-    const onFailure = (endpoint: string, error: unknown): void => void failures.set(endpoint, error);
-    const ask = (endpoint: string, attempt: AbortSignal) =>
-      askOver(endpoint, { ports, options, question, signal: attempt });
-    try {
-      using answer = await openFirst(endpoints, ask, { clock, onFailure, signal });
-      const { share, nodeId, endpoint } = answer;
-      return { share, nodeId, endpoint };
-    } catch (cause) {
-      signal.throwIfAborted();
-      // In the order of the endpoints: that of arrival differs each time, and with it what the machine would show.
-      const ordered = endpoints.filter((endpoint) => failures.has(endpoint));
-      throw problemOf(new Map(ordered.map((endpoint) => [endpoint, failures.get(endpoint)])), cause);
-    }
+    const take = async (given: DiskShare, session: Uint8Array, attempt: AbortSignal) => {
+      const share = await decrypt(given, session, (challenge, of) =>
+        ports.evidence.answerChallenge(challenge, of, attempt),
+      );
+      await question.test(share, attempt);
+      return share;
+    };
+    const { taken: share, nodeId, endpoint } = await askEach({ ports, options, question, take }, signal);
+    return { share, nodeId, endpoint };
   };
+}
+
+/** Asks as `createAskShare()`, and ends with an answer that the cluster CA has signed. No share gets into the memory of this program. */
+export function createProbeShare(ports: DiskSharePorts, options: DiskShareOptions): ProbeShare {
+  return async (question, signal) => {
+    await askEach({ ports, options, question, take: () => Promise.resolve() }, signal);
+  };
+}
+
+interface Asking<T> {
+  readonly ports: DiskSharePorts;
+  readonly options: DiskShareOptions;
+  readonly question: Omit<ShareQuestion, 'test'>;
+  /** Takes an answer that the cluster CA has signed, in this session. */
+  readonly take: (given: DiskShare, session: Uint8Array, signal: AbortSignal) => Promise<T>;
+}
+
+/** The first answer that was taken, and the control plane that gave it. */
+interface Taken<T> {
+  readonly taken: T;
+  readonly nodeId: string;
+  readonly endpoint: string;
+}
+
+async function askEach<T>(asking: Asking<T>, signal: AbortSignal): Promise<Taken<T>> {
+  const { ports, options, question } = asking;
+  const { clock } = ports;
+  const endpoints = await endpointsFor(question, { ...options, clock }, signal);
+  const failures = new Map<string, unknown>();
+  const onFailure = (endpoint: string, error: unknown): void => void failures.set(endpoint, error);
+  const ask = (endpoint: string, attempt: AbortSignal) => askOver(endpoint, asking, attempt);
+  try {
+    using answer = await openFirst(endpoints, ask, { clock, onFailure, signal });
+    const { taken, nodeId, endpoint } = answer;
+    return { taken, nodeId, endpoint };
+  } catch (cause) {
+    signal.throwIfAborted();
+    // In the order of the endpoints: that of arrival differs each time, and with it what the machine would show.
+    const ordered = endpoints.filter((endpoint) => failures.has(endpoint));
+    throw shareProblemOf(new Map(ordered.map((endpoint) => [endpoint, failures.get(endpoint)])), cause);
+  }
 }
 
 /** First those that gave the share before, then those that the cluster names, then those that the machine was provisioned with. */
 async function endpointsFor(
-  { source, among, except }: ShareQuestion,
+  { source, among, except }: Asking<unknown>['question'],
   { sources, clock }: Pick<DiskShareOptions, 'sources'> & Pick<DiskSharePorts, 'clock'>,
   signal: AbortSignal,
 ): Promise<readonly string[]> {
@@ -83,16 +110,11 @@ async function endpointsFor(
   return [...new Set([...named, ...provisioned])];
 }
 
-async function askOver(
+async function askOver<T>(
   endpoint: string,
-  by: {
-    readonly ports: DiskSharePorts;
-    readonly options: DiskShareOptions;
-    readonly question: ShareQuestion;
-    readonly signal: AbortSignal;
-  },
-): Promise<Disposable & GivenShare> {
-  const { ports, options, question, signal } = by;
+  { ports, options, question, take }: Asking<T>,
+  signal: AbortSignal,
+): Promise<Disposable & Taken<T>> {
   const { evidence, clock } = ports;
   const { uuid, source } = question;
   const trust = await trustFrom(source, options, endpoint);
@@ -111,11 +133,8 @@ async function askOver(
   const asked = { uuid, enrolment, timeMs: BigInt(timeMs), evidence: [{ ...shown }] };
   const given = await open.requestDiskShare(asked, signal);
   verifyAnswer(given, statement, cluster.acceptedCaPem);
-  const share = await decrypt(given, session, (challenge, of) =>
-    evidence.answerChallenge(challenge, of, signal),
-  );
-  await question.test(share, signal);
-  return { share, nodeId, endpoint, [Symbol.dispose]: () => undefined };
+  const taken = await take(given, session, signal);
+  return { taken, nodeId, endpoint, [Symbol.dispose]: () => undefined };
 }
 
 /** As a member trusts: the node that the record names at this endpoint, and at others any control plane. */
@@ -158,50 +177,6 @@ async function decrypt(
   });
   if (share.reveal().length !== SHARE_BYTES) throw invalid(`${share.reveal().length} bytes`);
   return share;
-}
-
-/**
- * A wrong share says more than a refusal, a refusal more than an answer that was not taken, and that more than an endpoint that does not
- * answer. Of the last kind, an endpoint that has answered says most.
- */
-function problemOf(failures: ReadonlyMap<string, unknown>, cause: unknown): DiskError {
-  for (const [endpoint, error] of failures)
-    if (isWrongShareError(error))
-      return new DiskError(error.code, `asking ${endpoint} for the share of the state disk`, {
-        cause: error,
-      });
-  for (const [endpoint, error] of failures) {
-    const refusal = refusalIn(error);
-    if (refusal !== undefined)
-      return new DiskError('disk-share-refused', `asking ${endpoint} for the share of the state disk`, {
-        cause: error,
-        details: { code: refusal.code },
-      });
-  }
-  for (const [endpoint, error] of failures)
-    if (error instanceof JoinClientError && error.code === 'joinclient-share-invalid')
-      return new DiskError('disk-share-invalid', `asking ${endpoint} for the share of the state disk`, {
-        cause: error,
-      });
-  const what = 'asking the control planes for the share of the state disk';
-  const told = [...failures.values()].find((error) => findCoded(error)?.exit !== 'unreachable') ?? cause;
-  return new DiskError('disk-share-awaited', what, {
-    cause: told,
-    details: { code: findCoded(told)?.code ?? 'none' },
-  });
-}
-
-/** The refusal of a signer or a join service; undefined for an error that passes by itself, and for one of the connection. */
-function refusalIn(error: unknown): CodedError | undefined {
-  if (error instanceof RemoteError) return isPassing(error) ? undefined : error;
-  const coded = findCoded(error);
-  // Software that the configuration does not accept is refused before the machine can ask.
-  return coded?.code === 'atls-alert-evidence-rejected' ? coded : undefined;
-}
-
-/** Refusals that pass by themselves: a full queue, a control plane that starts and has not got its keys yet. */
-function isPassing({ exit, retryable }: RemoteError): boolean {
-  return exit === 'unreachable' || (exit === 'precondition' && retryable);
 }
 
 function invalid(why: string, cause?: unknown): JoinClientError {

@@ -1,6 +1,6 @@
 import { attestationSettings } from '../../../internal/config/index.ts';
 import type { MachineEvidence } from '../../attest/index.ts';
-import type { AskShare } from '../../disk/index.ts';
+import type { AskShare, ProbeShare } from '../../disk/index.ts';
 import {
   createShareUpgrades,
   fileEndpoints,
@@ -10,24 +10,40 @@ import {
 } from '../../joinclient/index.ts';
 import { AGENT_PATHS } from '../../nodestate/index.ts';
 import type { AgentOptions, AgentPorts } from '../agent-ports.ts';
-import { createAskShare } from './ask-share.ts';
+import { createAskShare, createProbeShare } from './ask-share.ts';
+import type { ClosedMachine } from './closed-disk.ts';
 import { ownerKeysOf } from '../open-machine.ts';
 
-/**
- * Asks the signers of the cluster for the share of the disk, as a running member or while the disk is closed. All that a closed machine knows
- * is its provisioning and its record.
- */
-export function askShareOf(
-  { files, clock }: Pick<AgentPorts, 'files' | 'clock'>,
-  { provisioning }: Pick<AgentOptions, 'provisioning'>,
-  member: {
-    readonly evidence: MachineEvidence;
-    readonly readKnownCa?: () => Promise<KnownCa>;
-  },
+/** What a machine needs to ask the signers of its cluster. */
+type Asking = readonly [
+  ports: Pick<AgentPorts, 'files' | 'clock'>,
+  options: Pick<AgentOptions, 'provisioning'>,
+  member: { readonly evidence: MachineEvidence; readonly readKnownCa?: () => Promise<KnownCa> },
+];
+
+/** Asks the signers of the cluster for the share of a disk that is closed: all that the machine knows is its provisioning and its record. */
+export function askShareWhileClosed(
+  ports: Asking[0],
+  options: Asking[1],
+  { evidence }: Pick<ClosedMachine, 'evidence'>,
 ): AskShare {
+  return askShareWith(ports, options, { evidence });
+}
+
+/** Asks the signers of the cluster for the share of the disk, as a running member or while the disk is closed. */
+export function askShareWith(...asking: Asking): AskShare {
+  return createAskShare(...partsOf(...asking));
+}
+
+/** Asks the signers of the cluster whether they would give the share of the disk. */
+export function probeShareWith(...asking: Asking): ProbeShare {
+  return createProbeShare(...partsOf(...asking));
+}
+
+function partsOf(...[{ files, clock }, { provisioning }, member]: Asking): Parameters<typeof createAskShare> {
   const { evidence, ...known } = member;
   const { attestation, cluster, joinEndpoints, metadata } = provisioning;
-  return createAskShare(
+  return [
     {
       ...{ evidence, clock },
       upgrade: createShareUpgrades({
@@ -45,5 +61,5 @@ export function askShareOf(
       pinned: cluster,
       ...known,
     },
-  );
+  ];
 }

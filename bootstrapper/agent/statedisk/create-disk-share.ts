@@ -1,6 +1,7 @@
 import {
   DiskQueue,
   giveShareToSigner,
+  probeMovedShare,
   provisionedDisk,
   readShareKeeper,
   takeShareBack,
@@ -9,7 +10,7 @@ import {
 import { readKnownClusterCa } from '../../credentials/index.ts';
 import type { KnownCa } from '../../joinclient/index.ts';
 import type { AgentOptions, AgentPorts } from '../agent-ports.ts';
-import { askShareOf } from './create-ask-share.ts';
+import { askShareWith, probeShareWith } from './create-ask-share.ts';
 import type { DiskShare } from './disk-share-worker.ts';
 import type { OpenMachine } from '../open-machine.ts';
 import type { OpenStorage } from '../open-storage.ts';
@@ -27,11 +28,14 @@ export function createDiskShare(
   const settings = provisionedDisk(provisioning.stateDisk);
   const { evidence } = parts;
   const readKnownCa = (): Promise<KnownCa> => readKnownClusterCa(parts);
-  const askShare = askShareOf(parts, parts, { evidence, readKnownCa });
+  const member = { evidence, readKnownCa };
+  const askShare = askShareWith(parts, parts, member);
+  const probe = probeShareWith(parts, parts, member);
   return {
     queue: new DiskQueue(),
     readKeeper: (signal) => readShareKeeper(ports, settings, signal),
     give: (source, signal) => giveShareToSigner(ports, settings, { source, askShare, signal }),
+    probe: (of, signal) => probeMovedShare(ports, settings, { of, probe, signal }),
     takeBack: (signal) => takeShareBack(ports, settings, { askShare, signal }),
   };
 }

@@ -28,6 +28,7 @@ const awaited = new DiskError('disk-share-awaited', 'asking', {
 const refused = new DiskError('disk-share-refused', 'asking', {
   cause: new Error('join-share-not-member'),
 });
+const noSecret = new DiskError('disk-share-awaited', 'asking', { cause: new Error('no secret') });
 const directory = [{ nodeId: 'node-1', host: '198.18.0.11', curator: true, apiServer: true }] as const;
 const floors = { keys: { serial: 3 } };
 const source: KnownSource = {
@@ -68,7 +69,20 @@ class FakeShare implements DiskShare {
     return move;
   }
 
-  takeBack(): Promise<ShareMove> {
+  /** The control planes that were probed. */
+  readonly probed: string[] = [];
+  /** Control planes that give no share, by id. */
+  silent: readonly string[] = [];
+
+  probe(of: Parameters<DiskShare['probe']>[0]): Promise<void> {
+    if (this.keeper.kind === 'machine') return Promise.resolve();
+    this.probed.push(of === 'any' ? of : of.nodeId);
+    const { controlPlanes } = this.keeper.source;
+    const asked = of === 'any' ? controlPlanes.map(({ nodeId }) => nodeId) : [of.nodeId];
+    return asked.every((each) => this.silent.includes(each)) ? Promise.reject(noSecret) : Promise.resolve();
+  }
+
+  takeBack(): Promise<void> {
     if (this.failure !== undefined) return Promise.reject(this.failure);
     this.moves.push('taken');
     this.keeper = { kind: 'machine' };
@@ -80,11 +94,9 @@ function createWorker() {
   const values = createFakeRoleValues();
   const share = new FakeShare();
   const clock = new FakeClock();
-  const state = { holdsKeys: false, generation: 1 };
-  const ended: unknown[] = [];
-  const end = (reason: unknown): void => void ended.push(reason);
+  const state = { holdsKeys: false, generation: 1, random: 0.5 };
   const worker = diskShareWorker({
-    ...{ reads: values, clock, random: () => 0.5, diskShare: share },
+    ...{ reads: values, clock, random: () => state.random, diskShare: share },
     holdsKeys: () => Promise.resolve(state.holdsKeys),
     readKnownCa: () => Promise.resolve({ generation: state.generation, floors }),
     operatorEndpoints: { list: ['c9.example.org:9090'] },
@@ -348,28 +360,66 @@ describe('the disk-share worker', () => {
   });
 });
 
-describe('isSettled()', () => {
-  const status = { version: 'v1.36.0', controlPlane: false };
-  const state = {
-    ...{ localRoles: workerOnly, kubernetesStatus: status },
-    localComponents: { ...components, images: 'imported' as const },
-  };
+describe('a share that was given away', () => {
+  const HOUR = 3_600_000;
+  const two = [
+    ...directory,
+    { nodeId: 'node-2', host: '198.18.0.12', curator: true, apiServer: true },
+  ] as const;
+
+  async function createGiven(silent: readonly string[]) {
+    const made = createWorker();
+    const { clock, values, share, enter, worker } = made;
+    const tree = superviseForTest(worker, { clock });
+    await enter();
+    values.clusterDirectory.set(two);
+    for (let hours = 0; hours < 2; hours++) await clock.advance(HOUR);
+    share.silent = silent;
+    share.probed.length = 0;
+    return { ...made, tree, note: () => tree.at('root').note };
+  }
+
+  test('is asked for once a day at one of the control planes, without any change of the disk', async () => {
+    const { share, clock, state, tree, note } = await createGiven([]);
+    await using _tree = tree;
+    for (const random of [0, 0.99]) {
+      state.random = random;
+      for (let hours = 0; hours < 48; hours++) await clock.advance(HOUR);
+    }
+    expect(new Set(share.probed)).toEqual(new Set(['node-1', 'node-2']));
+    expect([share.probed.length >= 3, share.probed.length <= 8]).toEqual([true, true]);
+    expect([note(), share.moves]).toEqual(['changes of the control planes', ['given', 'updated']]);
+  });
+
   test.each([
-    { name: 'a worker with all images and a kubelet', given: state, want: true },
-    { name: 'a node that runs no Kubernetes', given: { ...state, localRoles: none }, want: true },
     {
-      name: 'a worker that imports images',
-      given: { ...state, localComponents: { ...components, images: 'essential' as const } },
-      want: false,
+      name: 'one control plane',
+      silent: ['node-2'],
+      text: 'control plane node-2 gives no share of the state disk, another one does: ',
     },
-    { name: 'a worker without a kubelet', given: { ...state, kubernetesStatus: undefined }, want: false },
     {
-      name: 'a former control plane that still removes one',
-      given: { ...state, kubernetesStatus: { ...status, controlPlane: true } },
-      want: false,
+      name: 'any',
+      silent: ['node-1', 'node-2'],
+      text: 'no control plane gives the share of the state disk: ',
     },
-  ])('$name: $want', ({ given: now, want }) => {
-    expect(isSettled(now)).toBe(want);
+  ])('says in log and status that it cannot be had from $name, until it can', async ({ silent, text }) => {
+    const { share, clock, tree, note } = await createGiven(silent);
+    await using _tree = tree;
+    for (let hours = 0; hours < 48; hours++) await clock.advance(HOUR);
+    expect(note()).toBe(`${text}asking: no secret`);
+    const warnings = tree.records.filter(({ level }) => level === 'warn');
+    expect(warnings.map(({ message }) => message)).toEqual(['share of the state disk cannot be had']);
+    share.silent = [];
+    for (let hours = 0; hours < 3; hours++) await clock.advance(HOUR);
+    expect(note()).toBe('changes of the control planes');
+  });
+
+  test('is not asked for on a node that has become a control plane', async () => {
+    const { share, clock, tree, values } = await createGiven([]);
+    await using _tree = tree;
+    values.localRoles.set(all);
+    for (let hours = 0; hours < 48; hours++) await clock.advance(HOUR);
+    expect(share.probed).toEqual([]);
   });
 });
 

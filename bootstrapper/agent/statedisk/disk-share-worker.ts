@@ -1,7 +1,8 @@
 import { Backoff, DAY_MS, HOUR_MS, type Clock } from '../../../internal/clock/index.ts';
 import { formatEndpoint, PORTS } from '../../../internal/endpoint/index.ts';
 import { describeError } from '../../../internal/errors/index.ts';
-import { combine, currentValue, when } from '../../../internal/event/index.ts';
+import { combine, currentValue } from '../../../internal/event/index.ts';
+import type { Logger } from '../../../internal/logging/index.ts';
 import { isControlPlane } from '../../../internal/role/index.ts';
 import {
   isSameSource,
@@ -9,18 +10,12 @@ import {
   recordableEndpoints,
   type KnownSource,
 } from '../../../internal/statedisk/index.ts';
-import type { Runnable, Scope } from '../../../internal/supervisor/index.ts';
-import {
-  DiskError,
-  isKeyMove,
-  isShareError,
-  type DiskQueue,
-  type ShareKeeper,
-  type ShareMove,
-} from '../../disk/index.ts';
+import type { Runnable } from '../../../internal/supervisor/index.ts';
+import { isShareError, type DiskQueue } from '../../disk/index.ts';
 import type { KnownCa } from '../../joinclient/index.ts';
 import type { OperatorEndpoints } from '../../nodestate/index.ts';
 import { nextWithin, type RoleState, type RoleValues } from '../../roleserve/index.ts';
+import { ShareProbe, type ProbedShare } from './share-probe.ts';
 
 /** Pauses while no signer takes the share. A cluster of an earlier release has none until it is upgraded. */
 const PAUSES = { firstMs: 10_000, factor: 2, longestMs: 30 * 60_000 };
@@ -40,10 +35,9 @@ type NodeStateName = 'localRoles' | 'localComponents' | 'kubernetesStatus';
 type InputName = 'clusterMembership' | 'localRoles' | 'clusterDirectory' | 'clusterRelays';
 
 /** The cluster share of this machine's state disk, as the worker sees and moves it. */
-export interface DiskShare {
+export interface DiskShare extends ProbedShare {
   /** One for all work on the record of the disk. */
   readonly queue: DiskQueue;
-  readKeeper(signal: AbortSignal): Promise<ShareKeeper>;
   /** Gives the share to the signers, or notes a new source. Completes a move that was interrupted; else does nothing if that was done. */
   give(source: KnownSource, signal: AbortSignal): Promise<ShareMove>;
   /** Seals a share to the TPM again. Does nothing if the machine has one. */
@@ -97,7 +91,7 @@ export function planDiskShare(
 export function diskShareWorker(options: DiskShareWorkerOptions): Runnable {
   const { reads, clock, random, diskShare } = options;
   const { clusterMembership, localRoles, clusterDirectory, clusterRelays } = reads;
-  const known: Known = { last: undefined, nextUpdateMs: 0, hasMoved: false };
+  const known: Known = { last: undefined, nextUpdateMs: 0, probe: new ShareProbe({ clock, random }) };
   return async (scope) => {
     const { signal, log } = scope;
     scope.healthy();
@@ -113,7 +107,7 @@ export function diskShareWorker(options: DiskShareWorkerOptions): Runnable {
       if (known.hasMoved) await startAgain(options, diskShare.queue, scope);
       let pauseMs = PAUSES.longestMs;
       try {
-        const { why, leftMs } = await moveShare(options, { share: diskShare, known }, signal);
+        const { why, leftMs } = await moveShare(options, { share: diskShare, known, log }, signal);
         scope.waiting(why);
         pauseMs = leftMs ?? pauseMs;
         for (const each of Object.values(pauses)) each.reset();
@@ -171,14 +165,13 @@ interface Known {
   last: KnownSource | undefined;
   /** When the next attempt may be made to change the source in the record, by the monotonic clock. */
   nextUpdateMs: number;
-  /** Whether a move has left keys of the disk in the memory of this process. */
-  hasMoved: boolean;
+  readonly probe: ShareProbe;
 }
 
 /** @returns what the worker waits for, and for how long at most */
 async function moveShare(
   options: DiskShareWorkerOptions,
-  { share, known }: { readonly share: DiskShare; readonly known: Known },
+  { share, known, log }: { readonly share: DiskShare; readonly known: Known; readonly log: Logger },
   signal: AbortSignal,
 ): Promise<{ readonly why: string; readonly leftMs?: number }> {
   const { holdsKeys, readKnownCa, operatorEndpoints, clock } = options;
@@ -193,8 +186,10 @@ async function moveShare(
     }
     const { generation: caGeneration, floors } = await readKnownCa();
     const source = { ...plan.source, caGeneration, floors };
-    if (known.last !== undefined && isSameSource(known.last, source))
-      return { why: 'changes of the control planes' };
+    if (known.last !== undefined && isSameSource(known.last, source)) {
+      const problem = await known.probe.whenDue(share, log, signal);
+      return { why: problem ?? 'changes of the control planes' };
+    }
     if ((await share.readKeeper(signal)).kind === 'signer') {
       const leftMs = known.nextUpdateMs - clock.monotonicMs();
       if (leftMs > 0) return { why: 'the next hour, to note where to ask for the share of the disk', leftMs };

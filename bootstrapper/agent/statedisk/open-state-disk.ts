@@ -17,7 +17,7 @@ import type { ResetDisk } from '../../reset/index.ts';
 import type { AgentOptions, AgentPorts } from '../agent-ports.ts';
 import { openWithShare } from './await-disk-share.ts';
 import { createClosedDiskService, openClosedMachine } from './closed-disk.ts';
-import { askShareOf } from './create-ask-share.ts';
+import { askShareWhileClosed } from './create-ask-share.ts';
 import { withLockedFiles } from './locked-files.ts';
 
 /** Formatting writes the whole disk, which takes longer than systemd waits for the agent. */
@@ -83,7 +83,7 @@ async function untilShared(
 ): Promise<void> {
   const { onReady, onStatus, signal } = options;
   const machine = await openClosedMachine(ports, options, diskPorts);
-  const askShare = askShareOf(ports, options, machine);
+  const askShare = askShareWhileClosed(ports, options, machine);
   let reason = first;
   let isReady = false;
   const disk = { diskPorts, settings, reason: () => reason };
