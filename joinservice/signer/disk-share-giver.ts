@@ -17,6 +17,7 @@ import {
 import { nodeIdOf } from '../../internal/pki/index.ts';
 import { records, type NodeRecord } from '../../internal/records/index.ts';
 import { isMemberState } from '../../internal/role/index.ts';
+import type { ActiveAttestation } from '../evidence/index.ts';
 import type { GiveDiskShareRequest } from '../signerproto/gen/signer_pb.js';
 import { SignerError } from './errors.ts';
 import type { StatementEvidence } from './evidence-verifier.ts';
@@ -62,9 +63,10 @@ export class DiskShareGiver {
     const identity = identityIn(request.enrolment);
     checkAge(asked, { of: identity, nowMs: clock.nowMs() });
     const node = await this.#member(identity, signal);
-    await this.#requireSignedPolicy(identity, signal);
+    const attestation = await this.#signedAttestation(identity, signal);
+    requireListed(identity, attestation);
     const made = { statement, evidence: request.evidence };
-    const shows = await evidence.verifyForDisk(node, made, signal);
+    const shows = await evidence.verifyForDisk(node, { ...made, attestation }, signal);
     // By attestation key as well: a machine that claims the TPM of another one must not make that one's statements look old.
     const akName = shows.akName ?? '';
     refuseOlderStatement(asked, { of: identity, newest: memory.disks.get(identity, akName) });
@@ -102,18 +104,28 @@ export class DiskShareGiver {
 
   /**
    * Workers get certificates under a configuration that no owner has signed; no disk opens under it. A signature from before a recovery of
-   * the quorum counts, so that a cold start needs no owner.
+   * the quorum counts, so that a cold start needs no owner. The rules are those of the bytes that were compared: the record may change
+   * meanwhile.
    */
-  async #requireSignedPolicy(identity: string, signal: AbortSignal): Promise<void> {
+  async #signedAttestation(identity: string, signal: AbortSignal): Promise<ActiveAttestation> {
     const { configuration, documents } = this.#reads;
-    const { sha256 } = await configuration.now(signal);
+    const { sha256, attestation } = await configuration.now(signal);
     const signed = await documents.configurationSha256({ isRunning: true, signal });
-    if (signed === sha256) return;
+    if (signed === sha256) return attestation();
     throw new SignerError(
       'signer-policy-unsigned',
       `giving the disk share of ${identity}: configuration ${sha256} is not signed, signed is ${signed ?? 'none'}`,
     );
   }
+}
+
+/** @throws SignerError `signer-share-unlisted` */
+function requireListed(identity: string, { machines }: ActiveAttestation): void {
+  if (machines === 'any' || machines.has(identity)) return;
+  throw new SignerError(
+    'signer-share-unlisted',
+    `giving the disk share of ${identity}: attestation.policy.machines does not list it`,
+  );
 }
 
 function statementOf(request: DiskShareRequest, clusterId: string): Uint8Array {

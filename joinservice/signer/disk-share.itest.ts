@@ -38,14 +38,17 @@ const coded = (code: string): unknown => expect.objectContaining({ code });
 const UUID = '0f7a1c2e-5b8d-4c3a-9e6f-1a2b3c4d5e6f';
 const OTHER_UUID = '1f7a1c2e-5b8d-4c3a-9e6f-1a2b3c4d5e6f';
 const SECRET = '5e'.repeat(32);
-const configurationWith = (registers: Readonly<Record<string, unknown>>) => ({
+const configurationWith = (
+  registers: Readonly<Record<string, unknown>>,
+  machines: string | readonly string[] = 'any-proved',
+) => ({
   attestation: {
     firstContact: 'fingerprint',
     variants: ['tpm'],
     policy: {
       name: 'test',
       profile: 'identity',
-      machines: 'any-proved',
+      machines,
       registers,
       tpm: { requiredPcrs: [0, 4, 7], eventLog: 'optional' },
     },
@@ -349,6 +352,35 @@ describe('the signer refuses', () => {
   test('a configuration that no owner has signed', async () => {
     signer.write(configurationWrite(configurationWith({})));
     await expect(give(await ask())).rejects.toEqual(coded('signer-policy-unsigned'));
+  });
+
+  test('a machine that the signed configuration does not list', async () => {
+    const listing = async (tpm: Tpm) => configurationWith({}, [await tpmIdentity(tpm)]);
+    sign(await listing(other), 3);
+    await expect(give(await ask())).rejects.toEqual(coded('signer-share-unlisted'));
+    sign(await listing(mine), 4);
+    expect(await shareOf()).toMatch(/^[0-9a-f]{64}$/);
+  });
+
+  test('software by the configuration that an owner has signed, if somebody replaces it meanwhile', async () => {
+    const tpm = await chip();
+    await member(tpm, 'w6');
+    await tpm.use(signal, (connection) =>
+      extendPcr(connection, { pcr: 7, hash: 'sha256', digest: new Uint8Array(32).fill(1) }, signal),
+    );
+    const request = await ask({}, {}, bootOf(tpm));
+    const { configuration } = signer.reads;
+    const replaced = Object.create(configuration, {
+      now: {
+        value: async () => {
+          const signed = await configuration.now(signal);
+          signer.write(configurationWrite(configurationWith({})));
+          return signed;
+        },
+      },
+    }) as typeof configuration;
+    const giver = new DiskShareGiver({ ...signer.reads, configuration: replaced });
+    await expect(giver.give(request, signal)).rejects.toEqual(coded('signer-evidence-refused'));
   });
 
   test.each([

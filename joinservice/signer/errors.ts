@@ -70,6 +70,10 @@ export const signerErrors = defineErrors({
     'A machine that is not a member asked for the cluster share of its state disk: its node was removed, or its TPM never was that of a member.',
     'If the machine was removed on purpose, do nothing: its disk stays closed. If it was removed by mistake, an owner opens the disk with `cluster recover disk NODE`; the machine then joins again after `cluster node readmit NODE`.',
   ),
+  'signer-share-unlisted': fault.operator.refused(
+    'A member asked for the cluster share of its state disk, and the configuration that an owner has signed does not list its machine any more (`attestation.policy.machines`).',
+    'If the machine is to stay, add its identity to `attestation.policy.machines` in cluster.yaml, and have an owner run `cluster config apply`. Otherwise remove the node.',
+  ),
   'signer-memory-damaged': retryable.system.internal(
     'The file in which the signer remembers owner documents and statements cannot be read.',
     'Remove the control-plane role from the node and assign it again. The signer then starts from the lowest serials that the grant of the owner contains.',

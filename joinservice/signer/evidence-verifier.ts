@@ -59,6 +59,7 @@ export class EvidenceVerifier {
     const { shows, machine } = await this.#shown({ nodeId, admission }, made.evidence, {
       binding: ticketEvidenceBinding(made.statement),
       key: 'recorded',
+      attestation: await this.#ports.attestation(signal),
       signal,
     });
     if (!isSameMachine(machine, shows))
@@ -78,12 +79,18 @@ export class EvidenceVerifier {
    */
   async verifyForDisk(
     { nodeId, admission }: NodeRecord,
-    made: { readonly statement: Uint8Array; readonly evidence: readonly StatementEvidence[] },
+    made: {
+      readonly statement: Uint8Array;
+      readonly evidence: readonly StatementEvidence[];
+      /** Of the configuration that an owner has signed. */
+      readonly attestation: ActiveAttestation;
+    },
     signal: AbortSignal,
   ): Promise<EvidenceIdentity & { readonly machine: MachineRecord }> {
     const { shows, machine } = await this.#shown({ nodeId, admission }, made.evidence, {
       binding: diskShareEvidenceBinding(made.statement),
       key: 'any',
+      attestation: made.attestation,
       signal,
     });
     checkLockCounter(nodeId, machine, shows);
@@ -110,10 +117,10 @@ export class EvidenceVerifier {
   async #validate(
     document: Uint8Array,
     { nodeId, admission }: { readonly nodeId: string; readonly admission: MachineRecord },
-    { binding, key, signal }: Expected,
+    { binding, key, attestation, signal }: Expected,
   ): Promise<EvidenceIdentity> {
-    const { collateral, clusterId, nowMs, attestation } = this.#ports;
-    const { policy, lockPcr, variants } = await attestation(signal);
+    const { collateral, clusterId, nowMs } = this.#ports;
+    const { policy, lockPcr, variants } = attestation;
     const validator = this.#validatorFor(variants, admission.variant);
     if (validator === undefined)
       throw new SignerError(
@@ -155,6 +162,7 @@ export class EvidenceVerifier {
 interface Expected {
   readonly binding: Uint8Array;
   readonly key: 'recorded' | 'any';
+  readonly attestation: ActiveAttestation;
   readonly signal: AbortSignal;
 }
 
