@@ -9,6 +9,8 @@ import { createRootTree } from './root-tree.ts';
 
 /** Where the agent listens (bootstrapper/machineservice). */
 const AGENT_SOCKET = '/run/cluster/agent.sock';
+/** What the agent creates while it waits for its cluster share (bootstrapper/agent/statedisk). */
+const AWAITS_SHARE = '/run/cluster/locked-disk/awaits-share';
 const file = (path: string, text = ''): CpioEntry => {
   return { kind: 'file', path, mode: 0o644, content: Buffer.from(text) };
 };
@@ -88,7 +90,10 @@ describe('imageFiles()', () => {
     const conditionOf = (unit: string): string | undefined =>
       /^ConditionPathExists=(.+)$/m.exec(textOf(`usr/lib/systemd/system/${unit}`))?.[1];
     const counted = '/sys/firmware/efi/efivars/LoaderBootCountPath-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f';
-    for (const unit of ['boot.mount', 'cluster-image-confirm.path', 'cluster-image-deadline.timer'])
+    for (const unit of [
+      'boot.mount',
+      ...['confirm.path', 'wait.path', 'deadline.timer'].map((each) => `cluster-image-${each}`),
+    ])
       expect(conditionOf(unit)).toBe(counted);
     expect(textOf('usr/lib/systemd/system/cluster-image-confirm.path')).toContain(
       `PathExists=${AGENT_SOCKET}\n`,
@@ -96,8 +101,16 @@ describe('imageFiles()', () => {
     const wanted = files.filter(({ path }) => path.includes('multi-user.target.wants/cluster-image-'));
     expect(wanted.map(({ path }) => path.slice(path.lastIndexOf('/') + 1))).toEqual([
       'cluster-image-confirm.path',
+      'cluster-image-wait.path',
       'cluster-image-deadline.timer',
     ]);
+  });
+
+  test('neither restarts a machine whose agent waits for its cluster share nor confirms its image', () => {
+    const unit = (name: string): string => textOf(`usr/lib/systemd/system/cluster-image-wait.${name}`);
+    expect(unit('path')).toContain(`PathExists=${AWAITS_SHARE}\n`);
+    const started = [...unit('service').matchAll(/^ExecStart\w*=(.+)$/gm)].map(([, command]) => command);
+    expect(started).toEqual(['/usr/bin/systemctl stop cluster-image-wait.path cluster-image-deadline.timer']);
   });
 
   test('restarts a machine later than systemd gives up an agent that does not start', () => {

@@ -26,4 +26,12 @@ describe('withLockedFiles()', () => {
     await expect(withLockedFiles({ files, log }, use)).rejects.toBe(stopped);
     expect(records).toMatchObject([{ message: 'files of the locked disk not deleted' }]);
   });
+
+  test('deletes the file that says that the agent waits for its share, at the path that units of an image know', async () => {
+    const { awaitsShare } = LOCKED_PATHS;
+    expect(awaitsShare).toBe('/run/cluster/locked-disk/awaits-share');
+    const ports = { files: new MemoryFiles(), log: createMemoryLogger().log };
+    await withLockedFiles(ports, () => ports.files.writeAtomic(awaitsShare, ''));
+    expect(await ports.files.stat(awaitsShare)).toBeUndefined();
+  });
 });

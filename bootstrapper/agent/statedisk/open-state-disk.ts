@@ -18,7 +18,7 @@ import type { AgentOptions, AgentPorts } from '../agent-ports.ts';
 import { openWithShare } from './await-disk-share.ts';
 import { createClosedDiskService, openClosedMachine } from './closed-disk.ts';
 import { askShareWhileClosed } from './create-ask-share.ts';
-import { withLockedFiles } from './locked-files.ts';
+import { LOCKED_PATHS, withLockedFiles } from './locked-files.ts';
 
 /** Formatting writes the whole disk, which takes longer than systemd waits for the agent. */
 const EXTENSION_MS = 60_000;
@@ -84,7 +84,7 @@ async function untilShared(
   const { onReady, onStatus, signal } = options;
   const machine = await openClosedMachine(ports, options, diskPorts);
   const askShare = askShareWhileClosed(ports, options, machine);
-  let reason = first;
+  let reason: CodedError = first;
   let isReady = false;
   const disk = { diskPorts, settings, reason: () => reason };
   const service = createClosedDiskService(ports, options, { disk, machine });
@@ -102,6 +102,7 @@ async function untilShared(
         ),
       show: async (text, error) => {
         reason = error;
+        if (!isReady) await ports.files.writeAtomic(LOCKED_PATHS.awaitsShare, '');
         // systemd waits for the start of the agent; the machine may wait for days.
         await (isReady ? onStatus : onReady)(text);
         isReady = true;
