@@ -146,8 +146,7 @@ function moved(move: 'give' | 'takeBack'): Promise<void> {
     const membership = {
       membership: { load: () => Promise.resolve({ clusterCaPem: cluster.caPem }) },
     } as never;
-    const collateral = { acceptProvisioned: () => Promise.resolve(), current: {} } as never;
-    const share = createDiskShare({ ...ports, ...options, tpm, evidence, collateral, state: membership });
+    const share = createDiskShare({ ...ports, ...options, tpm, evidence, state: membership });
     const { clusterId, caPem: clusterCaPem, nodeId } = cluster;
     const controlPlanes = [{ nodeId, host: '127.0.0.9' }];
     const source = { clusterId, clusterCaPem, caGeneration: 1, floors: {}, controlPlanes, endpoints: [] };
@@ -156,30 +155,6 @@ function moved(move: 'give' | 'takeBack'): Promise<void> {
 }
 
 test('a worker gives its share away over attested TLS, opens its disk with the share of a signer at the next start, and takes a share back', async () => {
-  const opened = async (): Promise<void> => {
-    await reboot();
-    await running(async ({ ports, options, statuses }) => {
-      await openProvisionedDisk(ports, options);
-      expect(kernel.mountPoints).toContain('/var/lib/cluster');
-      expect(statuses).toEqual([]);
-    });
-  };
-  /** As the worker moves the share, with the evidence of a machine. */
-  const moved = (move: 'give' | 'takeBack'): Promise<void> =>
-    running(async ({ ports, options }) => {
-      const tpm = createTpm(options.provisioning.tpm, clock);
-      if (tpm === undefined) throw new TypeError('no TPM');
-      await using _tpm = tpm;
-      const { evidence } = await openClosedMachine(ports, options, { tpm });
-      const membership = {
-        membership: { load: () => Promise.resolve({ clusterCaPem: cluster.caPem }) },
-      } as never;
-      const share = createDiskShare({ ...ports, ...options, tpm, evidence, state: membership });
-      const { clusterId, caPem: clusterCaPem, nodeId } = cluster;
-      const controlPlanes = [{ nodeId, host: '127.0.0.9' }];
-      const source = { clusterId, clusterCaPem, caGeneration: 1, floors: {}, controlPlanes, endpoints: [] };
-      await (move === 'give' ? share?.give(source, signal) : share?.takeBack(signal));
-    });
   await opened();
   expect([await keepsShare(), cluster.said]).toEqual([true, []]);
   await moved('give');
@@ -191,6 +166,21 @@ test('a worker gives its share away over attested TLS, opens its disk with the s
   cluster.said.length = 0;
   await opened();
   expect([await keepsShare(), cluster.said]).toEqual([true, []]);
+}, 120_000);
+
+test('a closed worker asks the endpoints that root writes beside the provisioning when all control planes have moved', async () => {
+  await opened();
+  await moved('give');
+  await using elsewhere = await cluster.startSecond(clock);
+  elsewhere.behaviour.diskShare = (request, session) => {
+    return Promise.resolve(elsewhere.diskShareFor(request, session, { share: shareOf(request.uuid) }));
+  };
+  await cluster[Symbol.asyncDispose]();
+  await mkdir(join(directory, 'etc/cluster'), { recursive: true });
+  const beside = JSON.stringify({ joinEndpoints: [elsewhere.endpoint] });
+  await writeFile(join(directory, 'etc/cluster/join.json'), beside);
+  await opened();
+  expect(elsewhere.said).toEqual(['introduce', 'disk share']);
 }, 120_000);
 
 test('a recovery ends the question for the share of a disk, but not the opening of the disk after it', async () => {
