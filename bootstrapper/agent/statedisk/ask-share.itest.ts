@@ -239,14 +239,41 @@ describe('createAskShare()', () => {
     expect(share.reveal()).toEqual(SHARE);
   });
 
-  test('says that a signer refuses, with its code', async () => {
-    for (const code of ['signer-share-not-member', 'signer-share-unavailable'] as const) {
+  test('says that a signer or a join service refuses, with its code', async () => {
+    for (const code of ['signer-share-not-member', 'join-share-not-member'] as const) {
       cluster.behaviour.diskShare = () => Promise.reject(new CodedError(codes, code, 'giving'));
       await expect(machine()(source(unanswered))).rejects.toMatchObject({
         code: 'disk-share-refused',
         details: { code },
       });
     }
+  });
+
+  test('says that none gives the share if one control plane has no secret and the others do not answer', async () => {
+    cluster.behaviour.diskShare = () => Promise.reject(new CodedError(codes, 'signer-share-unavailable', ''));
+    await expect(machine()(source(unanswered))).rejects.toMatchObject({
+      code: 'disk-share-awaited',
+      details: { code: 'signer-share-unavailable' },
+    });
+  });
+
+  test('says the same, whichever of two control planes answers first', async () => {
+    await using second = await cluster.startSecond(clock);
+    const refusal = (code: keyof typeof codes): CodedError => new CodedError(codes, code, 'giving');
+    const answeredFirst = Promise.withResolvers<void>();
+    second.behaviour.diskShare = async () => {
+      await answeredFirst.promise;
+      throw refusal('join-share-not-member');
+    };
+    cluster.behaviour.diskShare = () => {
+      void clock.sleep(200, signal).then(() => answeredFirst.resolve());
+      return Promise.reject(refusal('signer-share-not-member'));
+    };
+    const asking = machine([second.endpoint, cluster.endpoint])(source(unanswered));
+    await expect(asking).rejects.toMatchObject({
+      message: `asking ${second.endpoint} for the share of the state disk`,
+      details: { code: 'join-share-not-member' },
+    });
   });
 
   test('says that attested TLS refuses the software of the machine, also beside endpoints that do not answer', async () => {
@@ -295,7 +322,8 @@ describe('createProbeShare()', () => {
     cluster.behaviour.diskShare = (request, session) =>
       Promise.resolve({ ...answered(request, session, { share: SHARE }), signature: new Uint8Array(64) });
     await expect(probe()).rejects.toMatchObject({ code: 'disk-share-invalid' });
-    cluster.behaviour.diskShare = () => Promise.reject(new CodedError(codes, 'join-share-not-member', 'giving'));
+    cluster.behaviour.diskShare = () =>
+      Promise.reject(new CodedError(codes, 'join-share-not-member', 'giving'));
     await expect(probe()).rejects.toMatchObject({ code: 'disk-share-refused' });
   });
 });

@@ -73,13 +73,16 @@ class FakeShare implements DiskShare {
   readonly probed: string[] = [];
   /** Control planes that give no share, by id. */
   silent: readonly string[] = [];
+  silence: Error = noSecret;
 
   probe(of: Parameters<DiskShare['probe']>[0]): Promise<void> {
     if (this.keeper.kind === 'machine') return Promise.resolve();
     this.probed.push(of === 'any' ? of : of.nodeId);
     const { controlPlanes } = this.keeper.source;
     const asked = of === 'any' ? controlPlanes.map(({ nodeId }) => nodeId) : [of.nodeId];
-    return asked.every((each) => this.silent.includes(each)) ? Promise.reject(noSecret) : Promise.resolve();
+    return asked.every((each) => this.silent.includes(each))
+      ? Promise.reject(this.silence)
+      : Promise.resolve();
   }
 
   takeBack(): Promise<void> {
@@ -264,7 +267,9 @@ describe('the disk-share worker', () => {
         await clock.advance(60_000);
       }
       expect(asked).toBe(2);
-      expect(tree.at('root').note).toBe('the next hour, to note where to ask for the share of the disk');
+      const error = failure === undefined ? '' : '; last error: disk-share-awaited: asking: rpc-not-served';
+      const hour = 'the next hour, to note where to ask for the share of the disk';
+      expect(tree.at('root').note).toBe(`${hour}${error}`);
     },
   );
 
@@ -412,6 +417,16 @@ describe('a share that was given away', () => {
     share.silent = [];
     for (let hours = 0; hours < 3; hours++) await clock.advance(HOUR);
     expect(note()).toBe('changes of the control planes');
+  });
+
+  test('is asked for once a day after a refusal, because each one is in the audit log', async () => {
+    const { share, clock, tree, note } = await createGiven(['node-1', 'node-2']);
+    await using _tree = tree;
+    share.silence = refused;
+    for (let hours = 0; hours < 72; hours++) await clock.advance(HOUR);
+    expect(note()).toContain('join-share-not-member');
+    // One control plane, then all of them.
+    expect([share.probed.length >= 4, share.probed.length <= 6]).toEqual([true, true]);
   });
 
   test('is not asked for on a node that has become a control plane', async () => {

@@ -1,7 +1,8 @@
-import { Backoff, DAY_MS, HOUR_MS, type Clock } from '../../../internal/clock/index.ts';
+import { childSignal, untilAborted } from '../../../internal/cleanup/index.ts';
+import { Backoff, DAY_MS, HOUR_MS, MINUTE_MS, type Clock } from '../../../internal/clock/index.ts';
 import { formatEndpoint, PORTS } from '../../../internal/endpoint/index.ts';
 import { describeError } from '../../../internal/errors/index.ts';
-import { combine, currentValue } from '../../../internal/event/index.ts';
+import { combine, currentValue, when } from '../../../internal/event/index.ts';
 import type { Logger } from '../../../internal/logging/index.ts';
 import { isControlPlane } from '../../../internal/role/index.ts';
 import {
@@ -10,8 +11,8 @@ import {
   recordableEndpoints,
   type KnownSource,
 } from '../../../internal/statedisk/index.ts';
-import type { Runnable } from '../../../internal/supervisor/index.ts';
-import { isShareError, type DiskQueue } from '../../disk/index.ts';
+import type { Runnable, Scope } from '../../../internal/supervisor/index.ts';
+import { DiskError, isKeyMove, isShareError, type DiskQueue, type ShareMove } from '../../disk/index.ts';
 import type { KnownCa } from '../../joinclient/index.ts';
 import type { OperatorEndpoints } from '../../nodestate/index.ts';
 import { nextWithin, type RoleState, type RoleValues } from '../../roleserve/index.ts';
@@ -91,7 +92,13 @@ export function planDiskShare(
 export function diskShareWorker(options: DiskShareWorkerOptions): Runnable {
   const { reads, clock, random, diskShare } = options;
   const { clusterMembership, localRoles, clusterDirectory, clusterRelays } = reads;
-  const known: Known = { last: undefined, nextUpdateMs: 0, probe: new ShareProbe({ clock, random }) };
+  const known: Known = {
+    last: undefined,
+    nextUpdateMs: 0,
+    failed: '',
+    hasMoved: false,
+    probe: new ShareProbe({ clock, random }),
+  };
   return async (scope) => {
     const { signal, log } = scope;
     scope.healthy();
@@ -121,7 +128,7 @@ export function diskShareWorker(options: DiskShareWorkerOptions): Runnable {
         const { kind } = await diskShare.readKeeper(signal);
         if (reason !== reported)
           log.warn('cluster share of the state disk not given to the signers', { keeper: kind, reason });
-        reported = reason;
+        reported = known.failed = reason;
         scope.waiting(`a signer that takes the cluster share of the state disk: ${reason}`);
       }
       if (!known.hasMoved) await nextWithin(watcher, pauseMs, clock, signal);
@@ -165,7 +172,11 @@ interface Known {
   last: KnownSource | undefined;
   /** When the next attempt may be made to change the source in the record, by the monotonic clock. */
   nextUpdateMs: number;
+  /** Why the last attempt to change it failed; empty if it did not. */
+  failed: string;
   readonly probe: ShareProbe;
+  /** Whether a move has left keys of the disk in the memory of this process. */
+  hasMoved: boolean;
 }
 
 /** @returns what the worker waits for, and for how long at most */
@@ -192,13 +203,19 @@ async function moveShare(
     }
     if ((await share.readKeeper(signal)).kind === 'signer') {
       const leftMs = known.nextUpdateMs - clock.monotonicMs();
-      if (leftMs > 0) return { why: 'the next hour, to note where to ask for the share of the disk', leftMs };
+      if (leftMs > 0) return { why: nextHour(known.failed), leftMs };
     }
     known.nextUpdateMs = clock.monotonicMs() + UPDATE_MS;
     known.hasMoved = isKeyMove(await share.give(source, signal));
     known.last = source;
+    known.failed = '';
     return { why: 'changes of the control planes' };
   });
+}
+
+function nextHour(failed: string): string {
+  const why = 'the next hour, to note where to ask for the share of the disk';
+  return failed === '' ? why : `${why}; last error: ${failed}`;
 }
 
 function stateOf({ reads }: DiskShareWorkerOptions): Pick<RoleState, InputName> {

@@ -42,7 +42,10 @@ function refusalIn(error: unknown): CodedError | undefined {
   return coded?.code === 'atls-alert-evidence-rejected' ? coded : undefined;
 }
 
-/** Refusals that pass by themselves: a full queue, a control plane that starts and has not got its keys yet. */
-function isPassing({ exit, retryable }: RemoteError): boolean {
-  return exit === 'unreachable' || (exit === 'precondition' && retryable);
+/**
+ * A full queue, or something that this control plane lacks: its keys while it starts, or the secret for disk shares. Another one may still
+ * answer, so that the machine does not ask more slowly.
+ */
+function isPassing({ exit }: RemoteError): boolean {
+  return exit === 'unreachable' || exit === 'precondition';
 }
