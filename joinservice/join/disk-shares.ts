@@ -1,18 +1,14 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import type { AttestedPeer } from '../../internal/atls/index.ts';
-import { endorsementKeyIdentity, MAX_EVIDENCE_BYTES } from '../../internal/attestation/index.ts';
-import {
-  decodeEnrolmentRequest,
-  endorsementKeyIdOf,
-  MAX_ENROLMENT_BYTES,
-} from '../../internal/attestation/enrolment/index.ts';
+import { MAX_EVIDENCE_BYTES } from '../../internal/attestation/index.ts';
+import { claimedIdentity, MAX_ENROLMENT_BYTES } from '../../internal/attestation/enrolment/index.ts';
 import type { AuditLog } from '../../internal/auditlog/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
 import type { KeySpace } from '../../internal/etcd/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
-import { records, type NodeRecord } from '../../internal/records/index.ts';
-import { isMemberState } from '../../internal/role/index.ts';
+import type { NodeRecord } from '../../internal/records/index.ts';
 import { sourcePathOf, type Call } from '../../internal/rpc/index.ts';
+import { memberOfIdentity } from '../evidence/index.ts';
 import type { DiskShareSchema, IssueDiskShareRequest } from '../joinproto/gen/join_pb.js';
 import type { SignerClient } from '../signerlink/index.ts';
 import { JoinError } from './errors.ts';
@@ -61,7 +57,7 @@ export class DiskShares {
     checkSizes(request);
     const { peer, signal } = call;
     this.#ports.checkPolicy(peer);
-    const identity = identityIn(enrolment);
+    const identity = claimedIdentity(enrolment);
     this.#ports.checkAllowed(identity);
     const { nodeId } = await this.#member(identity, signal);
     const from = sourceOf(call);
@@ -75,10 +71,8 @@ export class DiskShares {
 
   /** The member whose machine has this TPM. The claim proves nothing: the signer encrypts its answer for the TPM. */
   async #member(identity: string, signal: AbortSignal): Promise<NodeRecord> {
-    const { etcd } = this.#ports;
-    const held = (await records.identity.read(etcd, records.identity.key(identity), signal)).record;
-    const node = held && (await records.node.read(etcd, records.node.key(held.nodeId), signal)).record;
-    if (node !== undefined && node.admission?.identity === identity && isMemberState(node.state)) return node;
+    const node = await memberOfIdentity(this.#ports.etcd, identity, signal);
+    if (node !== undefined) return node;
     throw new JoinError(
       'join-share-not-member',
       `giving the disk share of ${identity}: it is not the machine of a member`,
@@ -123,9 +117,4 @@ function checkSizes({ uuid, enrolment, evidence }: IssueDiskShareRequest): void 
     evidence.every(({ document }) => document.length <= MAX_EVIDENCE_BYTES);
   if (!isSized)
     throw new JoinError('join-keys-invalid', 'reading a request for a disk share: missing or too large');
-}
-
-/** The identity that the request claims. @throws AttestationError if the enrolment is malformed */
-function identityIn(enrolment: Uint8Array): string {
-  return endorsementKeyIdentity(endorsementKeyIdOf(decodeEnrolmentRequest(enrolment).endorsementKey));
 }

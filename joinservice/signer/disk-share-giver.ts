@@ -1,13 +1,5 @@
-import {
-  AttestationError,
-  endorsementKeyIdentity,
-  MAX_EVIDENCE_BYTES,
-} from '../../internal/attestation/index.ts';
-import {
-  decodeEnrolmentRequest,
-  endorsementKeyIdOf,
-  MAX_ENROLMENT_BYTES,
-} from '../../internal/attestation/enrolment/index.ts';
+import { AttestationError, MAX_EVIDENCE_BYTES } from '../../internal/attestation/index.ts';
+import { claimedIdentity, MAX_ENROLMENT_BYTES } from '../../internal/attestation/enrolment/index.ts';
 import {
   diskShareAnswer,
   encodeDiskShareStatement,
@@ -15,9 +7,8 @@ import {
   type DiskShareEnvelope,
 } from '../../internal/crypto/index.ts';
 import { nodeIdOf } from '../../internal/pki/index.ts';
-import { records, type NodeRecord } from '../../internal/records/index.ts';
-import { isMemberState } from '../../internal/role/index.ts';
-import type { ActiveAttestation } from '../evidence/index.ts';
+import type { NodeRecord } from '../../internal/records/index.ts';
+import { memberOfIdentity, type ActiveAttestation } from '../evidence/index.ts';
 import type { GiveDiskShareRequest } from '../signerproto/gen/signer_pb.js';
 import { SignerError } from './errors.ts';
 import type { StatementEvidence } from './evidence-verifier.ts';
@@ -84,17 +75,8 @@ export class DiskShareGiver {
 
   /** The member whose machine has this TPM. @throws SignerError `signer-share-not-member` */
   async #member(identity: string, signal: AbortSignal): Promise<NodeRecord> {
-    const { etcd } = this.#reads;
-    const held = (await records.identity.read(etcd, records.identity.key(identity), signal)).record;
-    const nodeId = held?.nodeId ?? '';
-    const isId = nodeId !== '' && !nodeId.includes('/');
-    const node = isId ? (await records.node.read(etcd, records.node.key(nodeId), signal)).record : undefined;
-    if (
-      node === undefined ||
-      nodeIdOf(Buffer.from(node.pubKey, 'base64')) !== nodeId ||
-      node.admission?.identity !== identity ||
-      !isMemberState(node.state)
-    )
+    const node = await memberOfIdentity(this.#reads.etcd, identity, signal);
+    if (node === undefined || nodeIdOf(Buffer.from(node.pubKey, 'base64')) !== node.nodeId)
       throw new SignerError(
         'signer-share-not-member',
         `giving the disk share of ${identity}: it is not the machine of a member`,
@@ -146,7 +128,7 @@ function statementOf(request: DiskShareRequest, clusterId: string): Uint8Array {
 /** The identity that the request claims. Only the encryption for this TPM proves it. */
 function identityIn(enrolment: Uint8Array): string {
   try {
-    return endorsementKeyIdentity(endorsementKeyIdOf(decodeEnrolmentRequest(enrolment).endorsementKey));
+    return claimedIdentity(enrolment);
   } catch (cause) {
     if (!(cause instanceof AttestationError)) throw cause;
     throw invalid('malformed enrolment', cause);

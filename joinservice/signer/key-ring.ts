@@ -18,6 +18,7 @@ import {
 } from '../../internal/keyset/index.ts';
 import { KeyCertificateSigner } from '../../internal/pki/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
+import { SHARE_BYTES } from '../../internal/statedisk/index.ts';
 import { SignerError } from './errors.ts';
 
 const MAX_BYTES = 64 * 1024;
@@ -49,7 +50,6 @@ export const CONTROL_PLANE_KEYS = [
 type KeyName = (typeof CONTROL_PLANE_KEYS)[number];
 
 const SHARE_LABEL = 'cluster/state-disk/cluster-share/v1';
-const SHARE_BYTES = 32;
 
 /** The CA that signs for clients of Kubernetes, and the CAs that its servers trust. */
 export interface KubernetesClientsCa {

@@ -24,6 +24,7 @@ export {
 export { answerChallenge, readEnrolmentRequest, type MachineOptions } from './machine-enrolment.ts';
 export { makeCredential } from './make-credential.ts';
 export {
+  claimedIdentity,
   decodeChallenge,
   decodeEnrolmentRequest,
   encodeChallenge,

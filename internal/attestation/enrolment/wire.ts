@@ -1,7 +1,8 @@
 import { decodeDocument, encodeDocument, type DocumentFormat } from '../document.ts';
 import { AttestationError } from '../errors.ts';
+import { endorsementKeyIdentity } from '../verdict.ts';
 import type { Challenge } from './credential-activations.ts';
-import type { EnrolmentRequest } from './endorsement.ts';
+import { endorsementKeyIdOf, type EnrolmentRequest } from './endorsement.ts';
 import { enrolErrors, type EnrolErrorCode } from './errors.ts';
 
 const REQUEST: DocumentFormat<EnrolErrorCode> = {
@@ -52,4 +53,12 @@ function malformed(actual: string): Error {
   return new AttestationError(enrolErrors, 'enrol-message-malformed', 'reading an enrolment message', {
     actual,
   });
+}
+
+/**
+ * The identity of the machine (`tpm-ek:…`) that an encoded enrolment request claims. It proves nothing: only what is encrypted for this TPM does.
+ * @throws AttestationError if the request is malformed
+ */
+export function claimedIdentity(enrolment: Uint8Array): string {
+  return endorsementKeyIdentity(endorsementKeyIdOf(decodeEnrolmentRequest(enrolment).endorsementKey));
 }
