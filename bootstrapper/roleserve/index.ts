@@ -20,7 +20,7 @@ export {
   type ControlPlaneStart,
   controlPlaneWorker,
 } from './control-plane-worker.ts';
-export { directoryWorker } from './directory-worker.ts';
+export { directoryFromWire, directoryWorker } from './directory-worker.ts';
 export { nodeLabelsWorker } from './node-labels-worker.ts';
 export { nextWithin } from './next-within.ts';
 export { kubernetesWorker, planKubernetes } from './kubernetes-worker.ts';

@@ -1,7 +1,6 @@
 import { isIP } from 'node:net';
 import { z } from 'zod';
 import { parseEndpoint } from '../endpoint/index.ts';
-import type { Floor } from '../ownerdocument/index.ts';
 
 const MAX_CONTROL_PLANES = 16;
 /** As long as the CA in a ticket may be. */
@@ -31,9 +30,15 @@ export interface ShareSource {
 
 /** The newest documents of each kind, and when the machine found an old copy of its disk. */
 export interface ShareFloors {
-  readonly owners?: Floor | undefined;
-  readonly keys?: Floor | undefined;
+  readonly owners?: KnownDocument | undefined;
+  readonly keys?: KnownDocument | undefined;
   readonly signedAfterMs?: number | undefined;
+}
+
+/** A `Floor` of internal/ownerdocument, which reads the configuration and so, at last, this directory. */
+interface KnownDocument {
+  readonly serial: number;
+  readonly sha256?: string | undefined;
 }
 
 /** What a machine knows by itself. The endpoints that gave the share are added by who asks them. */

@@ -18,7 +18,7 @@ import {
   planDiskShare,
   type DiskShare,
 } from './disk-share-worker.ts';
-import { directoryFromWire } from '../../roleserve/directory-worker.ts';
+import { directoryFromWire } from '../../roleserve/index.ts';
 import { all, components, membership, none, workerOnly } from '../../roleserve/fake-node.ts';
 import { createFakeRoleValues } from '../../roleserve/fake-role-values.ts';
 
@@ -85,7 +85,7 @@ class FakeShare implements DiskShare {
       : Promise.resolve();
   }
 
-  takeBack(): Promise<void> {
+  takeBack(): Promise<ShareMove> {
     if (this.failure !== undefined) return Promise.reject(this.failure);
     this.moves.push('taken');
     this.keeper = { kind: 'machine' };
@@ -98,6 +98,8 @@ function createWorker() {
   const share = new FakeShare();
   const clock = new FakeClock();
   const state = { holdsKeys: false, generation: 1, random: 0.5 };
+  const ended: unknown[] = [];
+  const end = (reason: unknown): void => void ended.push(reason);
   const worker = diskShareWorker({
     ...{ reads: values, clock, random: () => state.random, diskShare: share },
     holdsKeys: () => Promise.resolve(state.holdsKeys),
@@ -374,10 +376,14 @@ describe('a share that was given away', () => {
 
   async function createGiven(silent: readonly string[]) {
     const made = createWorker();
-    const { clock, values, share, enter, worker } = made;
+    const { clock, values, share, worker } = made;
+    const controlPlanes = two.map(({ nodeId, host }) => ({ nodeId, host }));
+    share.keeper = { kind: 'signer', source: { ...source, controlPlanes, proven: [] } };
     const tree = superviseForTest(worker, { clock });
-    await enter();
+    values.clusterMembership.set(membership);
+    values.localRoles.set(workerOnly);
     values.clusterDirectory.set(two);
+    await settle();
     for (let hours = 0; hours < 2; hours++) await clock.advance(HOUR);
     share.silent = silent;
     share.probed.length = 0;
@@ -393,7 +399,7 @@ describe('a share that was given away', () => {
     }
     expect(new Set(share.probed)).toEqual(new Set(['node-1', 'node-2']));
     expect([share.probed.length >= 3, share.probed.length <= 8]).toEqual([true, true]);
-    expect([note(), share.moves]).toEqual(['changes of the control planes', ['given', 'updated']]);
+    expect([note(), share.moves]).toEqual(['changes of the control planes', []]);
   });
 
   test.each([
@@ -435,6 +441,31 @@ describe('a share that was given away', () => {
     values.localRoles.set(all);
     for (let hours = 0; hours < 48; hours++) await clock.advance(HOUR);
     expect(share.probed).toEqual([]);
+  });
+});
+
+describe('isSettled()', () => {
+  const status = { version: 'v1.36.0', controlPlane: false };
+  const state = {
+    ...{ localRoles: workerOnly, kubernetesStatus: status },
+    localComponents: { ...components, images: 'imported' as const },
+  };
+  test.each([
+    { name: 'a worker with all images and a kubelet', given: state, want: true },
+    { name: 'a node that runs no Kubernetes', given: { ...state, localRoles: none }, want: true },
+    {
+      name: 'a worker that imports images',
+      given: { ...state, localComponents: { ...components, images: 'essential' as const } },
+      want: false,
+    },
+    { name: 'a worker without a kubelet', given: { ...state, kubernetesStatus: undefined }, want: false },
+    {
+      name: 'a former control plane that still removes one',
+      given: { ...state, kubernetesStatus: { ...status, controlPlane: true } },
+      want: false,
+    },
+  ])('$name: $want', ({ given: now, want }) => {
+    expect(isSettled(now)).toBe(want);
   });
 });
 
