@@ -15,7 +15,7 @@ const AGENT_LIMIT_MB = 48;
 const GROWTH_LIMIT_MB = 2;
 /** A worker that becomes a control plane and a worker again, in turns. */
 const CHANGING = 'n3';
-/** The programs that are measured: unit, node, and the limit of its memory. */
+/** The programs that are measured: unit, node, and the limit of its memory. One without a limit restarts with each new certificate. */
 const PROGRAMS = [
   { what: 'agent of a control plane', unit: 'bootstrapper', node: 'n1', limit: AGENT_LIMIT_MB },
   { what: 'agent of a worker', unit: 'bootstrapper', node: 'n2', limit: AGENT_LIMIT_MB },
@@ -44,9 +44,18 @@ export async function runDay(): Promise<readonly BenchResult[]> {
   const pids = await Promise.all(PROGRAMS.map(({ node, unit }) => cluster.pidOf(node, unit)));
   const sampling = (async () => {
     for (;;) {
-      const read = PROGRAMS.map(({ node }, index) => anonymousBytes(cluster, node, pids[index] ?? ''));
+      const read = PROGRAMS.map(({ node, unit, limit }, index) =>
+        limit === undefined
+          ? cluster
+              .pidOf(node, unit)
+              .then((pid) => anonymousBytes(cluster, node, pid))
+              .catch(() => undefined) // It restarts at this moment.
+          : anonymousBytes(cluster, node, pids[index] ?? ''),
+      );
       const atMs = performance.now() - startMs;
-      (await Promise.all(read)).forEach((bytes, index) => samples[index]?.push({ atMs, bytes }));
+      (await Promise.all(read)).forEach((bytes, index) => {
+        if (bytes !== undefined) samples[index]?.push({ atMs, bytes });
+      });
       await delay(SAMPLE_MS, undefined, { signal: stop.signal });
     }
   })();
@@ -81,7 +90,7 @@ async function workUntil(endMs: number, bench: Harness, cluster: StoryCluster): 
   }
 }
 
-/** Fails if the process has been replaced: a restart would hide its growth. */
+/** Fails if the process has ended: a restart would hide its growth. */
 async function anonymousBytes(cluster: StoryCluster, node: string, pid: string): Promise<number> {
   const status = await cluster.run(node, 'cat', `/proc/${pid}/status`);
   return Number(/^RssAnon:\s+(\d+) kB$/m.exec(status)?.[1]) * KIB;
@@ -104,10 +113,15 @@ function resultsOf(
       ...{ value: Math.max(...quarter(3)), unit: 'MB', ...(limit === undefined ? {} : { limit }) },
       detail: `the highest in the last quarter, ${peak.toFixed(1)} MB in the second half; medians of the quarters ${figures.join(', ')}; ${rounds} rounds`,
     },
-    {
-      name: `${what}: growth in the second half`,
-      ...{ value: Math.max(0, median(quarter(3)) - median(quarter(2))), unit: 'MB', limit: GROWTH_LIMIT_MB },
-      detail: 'the median of the last quarter, less that of the third',
-    },
+    ...(limit === undefined
+      ? []
+      : [
+          {
+            name: `${what}: growth in the second half`,
+            value: Math.max(0, median(quarter(3)) - median(quarter(2))),
+            ...{ unit: 'MB' as const, limit: GROWTH_LIMIT_MB },
+            detail: 'the median of the last quarter, less that of the third',
+          },
+        ]),
   ];
 }
