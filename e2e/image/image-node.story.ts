@@ -81,7 +81,16 @@ async function prepare(): Promise<void> {
     await unpackPackages(['ovmf'], at('ovmf'));
     await run(execPath, join(PROJECT, '.ci/build.ts'));
     const { cli } = workspaceOf(directory);
-    await cli('config', 'generate', '--name', 'image', '--attestation', 'tpm', '--node', CONTROL_PLANE.address);
+    await cli(
+      'config',
+      'generate',
+      '--name',
+      'image',
+      '--attestation',
+      'tpm',
+      '--node',
+      CONTROL_PLANE.address,
+    );
     // Without integrity, since formatting would write the whole disk; image.story.ts has a disk with integrity.
     // prettier-ignore
     await cli(
@@ -89,7 +98,8 @@ async function prepare(): Promise<void> {
       '--state-disk', '/dev/disk/by-partlabel/cluster-state', '--state-disk-pcrs', DISK_REGISTERS.join(','), '--no-state-disk-integrity',
     );
     await buildImage(directory, 'image');
-    for (const { hostname } of NODES) await run('cp', '--sparse=always', at('image/disk.raw'), at(`${hostname}.raw`));
+    for (const { hostname } of NODES)
+      await run('cp', '--sparse=always', at('image/disk.raw'), at(`${hostname}.raw`));
     // prettier-ignore
     const argv = ['--net', execPath, ...execArgv, import.meta.filename];
     const child = spawn('unshare', argv, { stdio: 'inherit', env: { ...env, [INSIDE]: directory } });
@@ -216,7 +226,10 @@ function fingerprintOf(machine: ImageMachine): string {
 }
 
 /** `cluster verify` judges every register. */
-async function requireMeasured(cli: (...argv: readonly string[]) => Promise<string>, { hostname }: Node): Promise<void> {
+async function requireMeasured(
+  cli: (...argv: readonly string[]) => Promise<string>,
+  { hostname }: Node,
+): Promise<void> {
   const verified = await cli('verify', hostname);
   await note(verified);
   assert.match(verified, /measured/);
@@ -264,7 +277,11 @@ async function requireRegisters(path: string, values: string): Promise<void> {
   configuration.setIn([...policy, 'profile'], 'measured');
   configuration.setIn([...policy, 'registers'], configuration.createNode(registers));
   configuration.setIn([...policy, 'tpm', 'requiredPcrs'], configuration.createNode(pcrs));
-  const chart = { name: 'hello', chart: 'bundle:hello', values: { replicas: 1, service: { nodePort: HELLO_PORT } } };
+  const chart = {
+    name: 'hello',
+    chart: 'bundle:hello',
+    values: { replicas: 1, service: { nodePort: HELLO_PORT } },
+  };
   configuration.setIn(['firstNode', 'name'], 'n1');
   configuration.setIn(['charts'], configuration.createNode([chart]));
   await writeFile(path, String(configuration));
