@@ -127,7 +127,7 @@ function shareOf(uuid: string, secret = 'of the cluster'): Secret<Uint8Array> {
 }
 
 /** Control planes with these secrets, which are asked one after the other as over the network. */
-const asking =
+const signersWith =
   (secrets: Readonly<Record<string, string>>): AskShare =>
   async ({ uuid, source, test, among, except }) => {
     questions.push({ uuid, source });
@@ -145,8 +145,8 @@ const asking =
     }
     throw last as Error;
   };
-const askShare = asking({ 'node-1': 'of the cluster' });
-const askWrong = asking({ 'node-1': 'of another cluster' });
+const askShare = signersWith({ 'node-1': 'of the cluster' });
+const askWrong = signersWith({ 'node-1': 'of another cluster' });
 
 async function currentState() {
   await using handle = await open(at('disk'));
@@ -291,9 +291,9 @@ describe('giveShareToSigner()', () => {
       await give(ports);
       await copyFile(at('disk'), at('copy'));
       await expect(update(ports, askShare)).resolves.toBeUndefined();
-      expect(await update(ports, asking({ 'node-6': 'of another cluster' }))).toBe('disk-share-wrong');
+      expect(await update(ports, signersWith({ 'node-6': 'of another cluster' }))).toBe('disk-share-wrong');
       expect(await isUntouched()).toBe(true);
-      expect(await update(ports, asking({ 'node-6': 'of the cluster' }))).toBe('done');
+      expect(await update(ports, signersWith({ 'node-6': 'of the cluster' }))).toBe('done');
       const { clusterShare } = await currentRecord();
       expect(clusterShare).toEqual({ ...at6, proven: ['node-6:9090', 'node-1:9090'] });
     });
@@ -305,7 +305,7 @@ describe('giveShareToSigner()', () => {
       controlPlanes: [...SOURCE.controlPlanes, { nodeId: 'node-2', host: '192.0.2.2' }],
     };
     const giveTo = (secrets: Readonly<Record<string, string>>) => (ports: DiskPorts) =>
-      codeOf(giveShareToSigner(ports, settings(), { source: two, askShare: asking(secrets), signal }));
+      codeOf(giveShareToSigner(ports, settings(), { source: two, askShare: signersWith(secrets), signal }));
     const wrong = { 'node-1': 'of another cluster' };
     await withMachine(async (ports) => {
       await openStateDisk(ports, settings(), signal);
@@ -321,7 +321,7 @@ describe('giveShareToSigner()', () => {
       expect(await giveTo(right)(ports)).toBe('done');
       kernel.reboot();
       expect(
-        await openStateDisk(ports, settings(), signal, asking({ ...wrong, 'node-3': 'of the cluster' })),
+        await openStateDisk(ports, settings(), signal, signersWith({ ...wrong, 'node-3': 'of the cluster' })),
       ).toBe('opened');
     });
   });
@@ -350,7 +350,7 @@ describe('probeMovedShare()', () => {
       return Promise.reject(new DiskError('disk-share-awaited', 'asking'));
     };
     const controlPlanes = ['node-1', 'node-2'].map((nodeId) => ({ nodeId, host: '192.0.2.1' }));
-    const both = asking({ 'node-1': 'of the cluster', 'node-2': 'of the cluster' });
+    const both = signersWith({ 'node-1': 'of the cluster', 'node-2': 'of the cluster' });
     await withMachine(async (ports) => {
       await openStateDisk(ports, settings(), signal);
       const probed = (of: { readonly nodeId: string } | 'any', from = ports) =>

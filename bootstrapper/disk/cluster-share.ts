@@ -182,9 +182,9 @@ export async function askTested(
   const { uuid, header } = disk.state.record.content;
   // Several control planes may answer at the same time, but there is one file for the header.
   const queue = new DiskQueue();
-  const test = (cluster: Secret<Uint8Array>, asking: AbortSignal): Promise<void> =>
+  const test = (cluster: Secret<Uint8Array>, alive: AbortSignal): Promise<void> =>
     queue.run(async () => {
-      asking.throwIfAborted();
+      alive.throwIfAborted();
       await disk.cryptsetup.putHeader(header);
       try {
         await disk.cryptsetup.check(OPENS.shares, slotKey({ node, cluster }, uuid));

@@ -109,7 +109,7 @@ export function provenSource(
   return { ...source, proven: recordableEndpoints([...now, ...before]).slice(0, MAX_PROVEN) };
 }
 
-/** Whether two sources have the same content, in any order of the control planes, whoever gave the share before. */
+/** Whether two sources have the same content, in any order of the control planes. Which of them gave the share does not count. */
 export function isSameSource(one: KnownSource, other: KnownSource): boolean {
   const text = (source: KnownSource): string => {
     const { clusterId, clusterCaPem, caGeneration, floors, controlPlanes, endpoints } = source;

@@ -269,8 +269,8 @@ describe('createAskShare()', () => {
       void clock.sleep(200, signal).then(() => answeredFirst.resolve());
       return Promise.reject(refusal('signer-share-not-member'));
     };
-    const asking = machine([second.endpoint, cluster.endpoint])(source(unanswered));
-    await expect(asking).rejects.toMatchObject({
+    const answer = machine([second.endpoint, cluster.endpoint])(source(unanswered));
+    await expect(answer).rejects.toMatchObject({
       message: `asking ${second.endpoint} for the share of the state disk`,
       details: { code: 'join-share-not-member' },
     });

@@ -63,7 +63,7 @@ export function createProbeShare(ports: DiskSharePorts, options: DiskShareOption
   };
 }
 
-interface Asking<T> {
+interface Call<T> {
   readonly ports: DiskSharePorts;
   readonly options: DiskShareOptions;
   readonly question: Omit<ShareQuestion, 'test'>;
@@ -78,13 +78,13 @@ interface Taken<T> {
   readonly endpoint: string;
 }
 
-async function askEach<T>(asking: Asking<T>, signal: AbortSignal): Promise<Taken<T>> {
-  const { ports, options, question } = asking;
+async function askEach<T>(call: Call<T>, signal: AbortSignal): Promise<Taken<T>> {
+  const { ports, options, question } = call;
   const { clock } = ports;
   const endpoints = await endpointsFor(question, { ...options, clock }, signal);
   const failures = new Map<string, unknown>();
   const onFailure = (endpoint: string, error: unknown): void => void failures.set(endpoint, error);
-  const ask = (endpoint: string, attempt: AbortSignal) => askOver(endpoint, asking, attempt);
+  const ask = (endpoint: string, attempt: AbortSignal) => askOver(endpoint, call, attempt);
   try {
     using answer = await openFirst(endpoints, ask, { clock, onFailure, signal });
     const { taken, nodeId, endpoint } = answer;
@@ -99,7 +99,7 @@ async function askEach<T>(asking: Asking<T>, signal: AbortSignal): Promise<Taken
 
 /** First those that gave the share before, then those that the cluster names, then those that the machine was provisioned with. */
 async function endpointsFor(
-  { source, among, except }: Asking<unknown>['question'],
+  { source, among, except }: Call<unknown>['question'],
   { sources, clock }: Pick<DiskShareOptions, 'sources'> & Pick<DiskSharePorts, 'clock'>,
   signal: AbortSignal,
 ): Promise<readonly string[]> {
@@ -112,7 +112,7 @@ async function endpointsFor(
 
 async function askOver<T>(
   endpoint: string,
-  { ports, options, question, take }: Asking<T>,
+  { ports, options, question, take }: Call<T>,
   signal: AbortSignal,
 ): Promise<Disposable & Taken<T>> {
   const { evidence, clock } = ports;

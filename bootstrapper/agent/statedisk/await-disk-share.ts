@@ -17,7 +17,7 @@ export interface ShareWaitPorts {
   readonly random: () => number;
   readonly log: Logger;
   /** Asks the signers once, and opens the disk. The signal, which also fires when an owner recovers the disk, ends the question only; repeatable. */
-  attempt(asking: AbortSignal): Promise<unknown>;
+  attempt(alive: AbortSignal): Promise<unknown>;
   /** Lets an owner recover the disk, over the network and at the console, until one has. */
   serve(preempt: Preempt, signal: AbortSignal): Promise<void>;
   /** Shows what the machine waits for. Called when the codes of the last error change. */

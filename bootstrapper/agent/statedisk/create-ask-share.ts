@@ -15,7 +15,7 @@ import type { ClosedMachine } from './closed-disk.ts';
 import { ownerKeysOf } from '../open-machine.ts';
 
 /** What a machine needs to ask the signers of its cluster. */
-type Asking = readonly [
+type AskParameters = readonly [
   ports: Pick<AgentPorts, 'files' | 'clock'>,
   options: Pick<AgentOptions, 'provisioning'>,
   member: { readonly evidence: MachineEvidence; readonly readKnownCa?: () => Promise<KnownCa> },
@@ -23,24 +23,26 @@ type Asking = readonly [
 
 /** Asks the signers of the cluster for the share of a disk that is closed: all that the machine knows is its provisioning and its record. */
 export function askShareWhileClosed(
-  ports: Asking[0],
-  options: Asking[1],
+  ports: AskParameters[0],
+  options: AskParameters[1],
   { evidence }: Pick<ClosedMachine, 'evidence'>,
 ): AskShare {
   return askShareWith(ports, options, { evidence });
 }
 
 /** Asks the signers of the cluster for the share of the disk, as a running member or while the disk is closed. */
-export function askShareWith(...asking: Asking): AskShare {
-  return createAskShare(...partsOf(...asking));
+export function askShareWith(...parameters: AskParameters): AskShare {
+  return createAskShare(...partsOf(...parameters));
 }
 
 /** Asks the signers of the cluster whether they would give the share of the disk. */
-export function probeShareWith(...asking: Asking): ProbeShare {
-  return createProbeShare(...partsOf(...asking));
+export function probeShareWith(...parameters: AskParameters): ProbeShare {
+  return createProbeShare(...partsOf(...parameters));
 }
 
-function partsOf(...[{ files, clock }, { provisioning }, member]: Asking): Parameters<typeof createAskShare> {
+function partsOf(
+  ...[{ files, clock }, { provisioning }, member]: AskParameters
+): Parameters<typeof createAskShare> {
   const { evidence, ...known } = member;
   const { attestation, cluster, joinEndpoints, metadata } = provisioning;
   return [

@@ -12,7 +12,7 @@ export const LOCKED_PATHS = {
   keySecret: `${DIRECTORY}/attestation-key.sealed`,
   /** The named pipe for the code, where the console has a login. */
   code: `${DIRECTORY}/code`,
-  /** Exists while the agent waits for its cluster share: an image on trial is not given up meanwhile (internal/image/slot-units.ts). */
+  /** Exists while the agent waits for its cluster share: an image that is not confirmed is not given up meanwhile (internal/image/slot-units.ts). */
   awaitsShare: `${DIRECTORY}/awaits-share`,
 } as const;
 

@@ -91,8 +91,9 @@ async function untilShared(
   await openWithShare(
     {
       ...{ ...ports, log: diskPorts.log },
-      attempt: (asking) => {
-        const open = (): Promise<string> => openAsking({ diskPorts, settings }, askShare, { asking, signal });
+      attempt: (alive) => {
+        const open = (): Promise<string> =>
+          openWithAnswer({ diskPorts, settings }, askShare, { alive, signal });
         return isReady ? open() : whileExtending(ports, options, open);
       },
       serve: (preempt, alive) =>
@@ -114,15 +115,15 @@ async function untilShared(
 }
 
 /**
- * Asks the signers for the cluster share, and opens the disk with it. `asking` ends the question and nothing after it: a recovery that comes while
+ * Asks the signers for the cluster share, and opens the disk with it. `alive` ends the question and nothing after it: a recovery that comes while
  * the disk is mapped waits, because half of a mapping could be in the way of each later one.
  */
-export function openAsking(
+export function openWithAnswer(
   { diskPorts, settings }: Pick<UnopenedDisk, 'diskPorts' | 'settings'>,
   askShare: AskShare,
-  { asking, signal }: { readonly asking: AbortSignal; readonly signal: AbortSignal },
+  { alive, signal }: { readonly alive: AbortSignal; readonly signal: AbortSignal },
 ): Promise<string> {
-  return openStateDisk(diskPorts, settings, signal, (question) => askShare(question, asking));
+  return openStateDisk(diskPorts, settings, signal, (question) => askShare(question, alive));
 }
 
 /** The state disk, with the function with which a reset destroys it; undefined on a machine without a state disk. */

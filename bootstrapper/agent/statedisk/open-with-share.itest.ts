@@ -23,7 +23,7 @@ import { provisionedDisk, type AskShare } from '../../disk/index.ts';
 import type { AgentOptions, AgentPorts } from '../agent-ports.ts';
 import { openClosedMachine } from './closed-disk.ts';
 import { createDiskShare } from './create-disk-share.ts';
-import { openAsking, openProvisionedDisk } from './open-state-disk.ts';
+import { openWithAnswer, openProvisionedDisk } from './open-state-disk.ts';
 
 const clock = new SystemClock();
 const { signal } = new AbortController();
@@ -194,19 +194,19 @@ test('a recovery ends the question for the share of a disk, but not the opening 
     await using _tpm = tpm;
     const disk = { diskPorts: { ...ports, tpm }, settings: provisionedDisk(stateDisk) };
     const recovery = new Error('an owner recovers the disk');
-    const unanswered = openAsking(disk, (_, asking) => untilAborted(asking), {
-      asking: AbortSignal.abort(recovery),
+    const unanswered = openWithAnswer(disk, (_, alive) => untilAborted(alive), {
+      alive: AbortSignal.abort(recovery),
       signal,
     });
     await expect(unanswered).rejects.toBe(recovery);
-    const asking = new AbortController();
+    const question = new AbortController();
     const askShare: AskShare = async ({ uuid, test: tested }, alive) => {
       const share = new Secret(shareOf(uuid));
       await tested(share, alive);
-      asking.abort(recovery);
+      question.abort(recovery);
       return { share, nodeId: 'node-1', endpoint: 'node-1:9090' };
     };
-    expect(await openAsking(disk, askShare, { asking: asking.signal, signal })).toBe('opened');
+    expect(await openWithAnswer(disk, askShare, { alive: question.signal, signal })).toBe('opened');
     expect(kernel.mountPoints).toContain('/var/lib/cluster');
   });
 }, 120_000);
