@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { reportOpen, reportRefused } from '../../attack-report.ts';
 import { createHarness } from '../../machines/harness.ts';
-import { createPairs, publicPartsOf } from '../../../internal/keyset/index.ts';
+import { createPairs, DISK_SHARES_FILE, publicPartsOf } from '../../../internal/keyset/index.ts';
 import { CLUSTER_PREFIX, KEYS_KEY, records } from '../../../internal/records/index.ts';
 import { captureStatement } from './captured-statement.ts';
 import type { JoinserviceAttackRequest, JoinserviceAttackResult } from './compromised-joinservice-request.ts';
@@ -92,6 +92,12 @@ await test('attacks by a compromised join service on a live control plane', asyn
       roles: CONTROL_PLANE,
       timeMs,
     });
+  /** The shared keys on a node, a digest and a path per line. Before a rotation, only the secret for disk shares. */
+  const keysOf = async (machine: string): Promise<string> =>
+    cluster.sh(
+      machine,
+      'sha256sum /var/lib/cluster/keys/* /var/lib/cluster/kubernetes/clients-ca.crt 2>/dev/null || true',
+    );
   const recordOf = async (name: string): Promise<Record<string, unknown>> => {
     const got = await cluster.etcdctl('n1', 'get', '--prefix', '--print-value-only', '/cluster/nodes/');
     const all = got.split('\n').filter((line) => line.includes('"pubKey"'));
@@ -170,6 +176,12 @@ await test('attacks by a compromised join service on a live control plane', asyn
         },
       });
       const key = `${CLUSTER_PREFIX}${KEYS_KEY}`;
+      const keysBefore = new Map([
+        ['n1', await keysOf('n1')],
+        ['n2', await keysOf('n2')],
+      ]);
+      assert.match(keysBefore.get('n1') ?? '', new RegExp(`^\\w{64}  \\S+/${DISK_SHARES_FILE}$`));
+      assert.equal(keysBefore.get('n2'), '');
       await cluster.etcdctl('n1', 'put', key, Buffer.from(announced).toString('utf8'));
       for (const machine of ['n1', 'n2']) {
         await eventually(
@@ -179,13 +191,7 @@ await test('attacks by a compromised join service on a live control plane', asyn
           (log) =>
             /verifying the announced keys of generation 2: .*no owner has signed such a document/.test(log),
         );
-        assert.equal(
-          await cluster.sh(
-            machine,
-            'ls /var/lib/cluster/keys /var/lib/cluster/kubernetes/clients-ca.crt 2>/dev/null || true',
-          ),
-          '',
-        );
+        assert.equal(await keysOf(machine), keysBefore.get(machine));
         reportRefused(step, 'shared keys of its own', `the agent of ${machine}`, 'owner-document-required');
       }
       await cluster.etcdctl('n1', 'del', key);
