@@ -92,6 +92,13 @@ export function isWrongShareError(error: unknown): error is DiskError {
   return error instanceof DiskError && error.code === 'disk-share-wrong';
 }
 
+/** Whether a cluster that has proved itself refuses the share. Detail `isProved`: of an unproved refusal, anybody could be the author. */
+export function isProvedRefusal(error: unknown): error is DiskError {
+  return (
+    error instanceof DiskError && error.code === 'disk-share-refused' && error.details['isProved'] === true
+  );
+}
+
 /** Errors that may pass by themselves: a missing disk, or a control plane, may still appear. */
 const PASSING: ReadonlySet<string> = new Set<string>([
   'disk-device-missing',

@@ -27,6 +27,7 @@ export { destroyStateDisk } from './destroy-disk.ts';
 export {
   DiskError,
   isLockedDiskError,
+  isProvedRefusal,
   isShareError,
   isShareMoved,
   isStayingDiskError,

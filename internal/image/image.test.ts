@@ -92,7 +92,7 @@ describe('imageFiles()', () => {
     const counted = '/sys/firmware/efi/efivars/LoaderBootCountPath-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f';
     for (const unit of [
       'boot.mount',
-      ...['confirm.path', 'wait.path', 'deadline.timer'].map((each) => `cluster-image-${each}`),
+      ...['confirm.path', 'deadline.timer'].map((each) => `cluster-image-${each}`),
     ])
       expect(conditionOf(unit)).toBe(counted);
     expect(textOf('usr/lib/systemd/system/cluster-image-confirm.path')).toContain(
@@ -101,16 +101,19 @@ describe('imageFiles()', () => {
     const wanted = files.filter(({ path }) => path.includes('multi-user.target.wants/cluster-image-'));
     expect(wanted.map(({ path }) => path.slice(path.lastIndexOf('/') + 1))).toEqual([
       'cluster-image-confirm.path',
-      'cluster-image-wait.path',
       'cluster-image-deadline.timer',
     ]);
   });
 
-  test('neither restarts a machine whose agent waits for its cluster share nor confirms its image', () => {
-    const unit = (name: string): string => textOf(`usr/lib/systemd/system/cluster-image-wait.${name}`);
-    expect(unit('path')).toContain(`PathExists=${AWAITS_SHARE}\n`);
-    const started = [...unit('service').matchAll(/^ExecStart\w*=(.+)$/gm)].map(([, command]) => command);
-    expect(started).toEqual(['/usr/bin/systemctl stop cluster-image-wait.path cluster-image-deadline.timer']);
+  test('looks every 15 minutes whether the agent still waits for its cluster share, and restarts if it does not', () => {
+    const unit = (name: string): string => textOf(`usr/lib/systemd/system/cluster-image-deadline.${name}`);
+    const commands = [...unit('service').matchAll(/^(Exec\w+)=(.+)$/gm)].map(([line]) => line);
+    expect(commands).toEqual([
+      `ExecCondition=/usr/bin/test ! -e ${AWAITS_SHARE}`,
+      'ExecStart=/usr/bin/systemctl reboot',
+    ]);
+    expect(unit('timer')).toContain('OnUnitInactiveSec=15min\n');
+    expect(textOf('usr/lib/systemd/system/cluster-image-confirm.path')).not.toContain(AWAITS_SHARE);
   });
 
   test('restarts a machine later than systemd gives up an agent that does not start', () => {

@@ -7,13 +7,18 @@ import type { CpioEntry } from './cpio.ts';
 const COUNTED = '/sys/firmware/efi/efivars/LoaderBootCountPath-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f';
 /** The agent listens there once its state disk is open, and an ordered reset or recovery is done. */
 const AGENT_SOCKET = '/run/cluster/agent.sock';
-/** The agent creates it when it begins to wait for the cluster share of a state disk whose node share the TPM has released. */
+/**
+ * Exists while the agent waits for the cluster share of a state disk whose node share the TPM has released, and the cluster has not refused
+ * it to this machine.
+ */
 const AWAITS_SHARE = '/run/cluster/locked-disk/awaits-share';
 /**
  * Longer than `TimeoutStartSec` of bootstrapper.service, which the agent extends only while it opens or formats the state disk. After that
  * time the machine restarts, which costs the image one of its tries.
  */
 const DEADLINE = '45min';
+/** When the machine looks again whether its agent still waits for the cluster. */
+const AGAIN = '15min';
 
 const UNITS: Readonly<Record<string, string>> = {
   'boot.mount': `[Unit]
@@ -46,27 +51,13 @@ LimitCORE=0
 ExecStart=/usr/lib/systemd/systemd-bless-boot --path=/boot good
 ExecStartPost=/usr/bin/systemctl stop cluster-image-confirm.path cluster-image-deadline.timer
 `,
-  'cluster-image-wait.path': `[Unit]
-Description=Wait for the agent to wait for its cluster
-ConditionPathExists=${COUNTED}
-
-[Path]
-PathExists=${AWAITS_SHARE}
-`,
-  'cluster-image-wait.service': `[Unit]
-Description=End the time limit of this image, because the agent waits for its cluster
-
-[Service]
-Type=oneshot
-LimitCORE=0
-ExecStart=/usr/bin/systemctl stop cluster-image-wait.path cluster-image-deadline.timer
-`,
   'cluster-image-deadline.timer': `[Unit]
 Description=Time limit of an image that is not confirmed
 ConditionPathExists=${COUNTED}
 
 [Timer]
 OnBootSec=${DEADLINE}
+OnUnitInactiveSec=${AGAIN}
 `,
   'cluster-image-deadline.service': `[Unit]
 Description=Restart, because the agent has not started with this image
@@ -74,24 +65,21 @@ Description=Restart, because the agent has not started with this image
 [Service]
 Type=oneshot
 LimitCORE=0
+ExecCondition=/usr/bin/test ! -e ${AWAITS_SHARE}
 ExecStart=/usr/bin/systemctl reboot
 `,
 };
 
 /** The units that are started at each boot. */
-export const SLOT_UNITS: readonly string[] = [
-  'cluster-image-confirm.path',
-  'cluster-image-wait.path',
-  'cluster-image-deadline.timer',
-];
+export const SLOT_UNITS: readonly string[] = ['cluster-image-confirm.path', 'cluster-image-deadline.timer'];
 
 /**
  * The units that confirm an image once the agent listens, and restart a machine on which it does not:
  *
  * ```
  *  agent.sock exists ─▶ cluster-image-confirm ─▶ rename cluster-2+2-1.efi to cluster-2.efi
- *  awaits-share exists ▶ cluster-image-wait ─▶ stop the 45 minutes; the image stays unconfirmed until agent.sock exists
  *  45 minutes ────────▶ cluster-image-deadline ─▶ restart ─▶ systemd-boot: one try less, or the other image
+ *                            └ awaits-share exists: look again after 15 minutes
  * ```
  */
 export function slotUnits(): readonly CpioEntry[] {

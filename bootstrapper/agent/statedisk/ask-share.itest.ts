@@ -244,9 +244,17 @@ describe('createAskShare()', () => {
       cluster.behaviour.diskShare = () => Promise.reject(new CodedError(codes, code, 'giving'));
       await expect(machine()(source(unanswered))).rejects.toMatchObject({
         code: 'disk-share-refused',
-        details: { code },
+        details: { code, isProved: true },
       });
     }
+  });
+
+  test('takes no refusal from a cluster that has not proved itself', async () => {
+    cluster.behaviour.beforeProof = () => Promise.reject(new CodedError(codes, 'join-share-not-member', ''));
+    await expect(machine()(source(unanswered))).rejects.toMatchObject({
+      code: 'disk-share-awaited',
+      details: { code: 'join-share-not-member' },
+    });
   });
 
   test('says that none gives the share if one control plane has no secret and the others do not answer', async () => {
@@ -281,7 +289,7 @@ describe('createAskShare()', () => {
     await expect(machine()(source(unanswered))).rejects.toMatchObject({
       code: 'disk-share-refused',
       message: `asking ${cluster.endpoint} for the share of the state disk`,
-      details: { code: 'atls-alert-evidence-rejected' },
+      details: { code: 'atls-alert-evidence-rejected', isProved: false },
     });
     expect(cluster.said).toEqual([]);
   });

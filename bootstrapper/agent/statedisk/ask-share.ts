@@ -19,7 +19,7 @@ import {
   type KnownCa,
   type SessionPorts,
 } from '../../joinclient/index.ts';
-import { shareProblemOf } from './share-problem.ts';
+import { provedRefusalOf, shareProblemOf } from './share-problem.ts';
 
 const MAX_PART_BYTES = 4096;
 
@@ -131,7 +131,9 @@ async function askOver<T>(
   const statement = encodeDiskShareStatement({ clusterId, uuid, enrolment, session, timeMs });
   const shown = await evidence.forDiskShare(statement, signal);
   const asked = { uuid, enrolment, timeMs: BigInt(timeMs), evidence: [{ ...shown }] };
-  const given = await open.requestDiskShare(asked, signal);
+  const given = await open.requestDiskShare(asked, signal).catch((error: unknown) => {
+    throw provedRefusalOf(endpoint, error);
+  });
   verifyAnswer(given, statement, cluster.acceptedCaPem);
   const taken = await take(given, session, signal);
   return { taken, nodeId, endpoint, [Symbol.dispose]: () => undefined };

@@ -51,6 +51,8 @@ class FakeShare implements DiskShare {
   calls = 0;
   keeper: ShareKeeper = { kind: 'machine' };
   failure: Error | undefined;
+  /** Whether an agent was killed after it had written the record with the share that it took back. */
+  isInterrupted = false;
   /** Resolves before the signer answers. */
   answer: Promise<void> = Promise.resolve();
 
@@ -87,6 +89,8 @@ class FakeShare implements DiskShare {
 
   takeBack(): Promise<ShareMove> {
     if (this.failure !== undefined) return Promise.reject(this.failure);
+    if (this.keeper.kind === 'machine')
+      return Promise.resolve(this.isInterrupted ? 'completed' : 'unchanged');
     this.moves.push('taken');
     this.keeper = { kind: 'machine' };
     return Promise.resolve('taken');
@@ -248,32 +252,42 @@ describe('the disk-share worker', () => {
   });
 
   test.each([
-    { name: 'that answer', failure: undefined },
-    { name: 'that do not answer', failure: awaited },
-  ])(
-    'changes the record once an hour, if a curator sends endpoints $name again and again',
-    async ({ failure }) => {
-      const { share, worker, enter, values, clock } = createWorker();
-      share.keeper = given;
-      await using tree = superviseForTest(worker, { clock });
-      await enter();
-      await clock.advance(7_200_000);
-      let asked = 0;
-      share.give = (to) => {
-        asked++;
-        if (failure === undefined) share.keeper = { kind: 'signer', source: { ...to, proven: [] } };
-        return failure === undefined ? Promise.resolve('updated') : Promise.reject(failure);
-      };
-      for (let minute = 0; minute < 119; minute++) {
-        values.clusterDirectory.set([{ ...directory[0], host: `198.18.1.${minute}` }]);
-        await clock.advance(60_000);
-      }
-      expect(asked).toBe(2);
-      const error = failure === undefined ? '' : '; last error: disk-share-awaited: asking: rpc-not-served';
-      const hour = 'the next hour, to note where to ask for the share of the disk';
-      expect(tree.at('root').note).toBe(`${hour}${error}`);
+    {
+      name: 'an hour, if a curator sends endpoints that answer',
+      ...{ failure: undefined, hours: 1, error: '' },
     },
-  );
+    {
+      name: 'an hour, if a curator sends endpoints that do not answer',
+      ...{ failure: awaited, hours: 1, error: '; last error: disk-share-awaited: asking: rpc-not-served' },
+    },
+    {
+      name: 'a day, if a curator sends endpoints that refuse',
+      ...{
+        failure: refused,
+        hours: 24,
+        error: '; last error: disk-share-refused: asking: join-share-not-member',
+      },
+    },
+  ])('tries to change the record once $name again and again', async ({ failure, hours, error }) => {
+    const { share, worker, enter, values, clock } = createWorker();
+    share.keeper = given;
+    await using tree = superviseForTest(worker, { clock });
+    await enter();
+    await clock.advance(7_200_000);
+    let asked = 0;
+    share.give = (to) => {
+      asked++;
+      if (failure === undefined) share.keeper = { kind: 'signer', source: { ...to, proven: [] } };
+      return failure === undefined ? Promise.resolve('updated') : Promise.reject(failure);
+    };
+    for (let minute = 0; minute < 119; minute++) {
+      values.clusterDirectory.set([{ ...directory[0], host: `198.18.1.${minute}` }]);
+      await clock.advance(hours * 60_000);
+    }
+    expect(asked).toBe(2);
+    const next = `the next ${hours === 1 ? 'hour' : 'day'}, to note where to ask for the share of the disk`;
+    expect(tree.at('root').note).toBe(`${next}${error}`);
+  });
 
   test('looks at the disk once after its start, which completes a move that was interrupted', async () => {
     const { share, worker, enter, clock } = createWorker();
@@ -492,6 +506,15 @@ describe('keepOwnShare()', () => {
     await keepOwnShare({ diskShare: share, end }, say, signal);
     await keepOwnShare({ diskShare: undefined, end }, say, signal);
     expect([share.moves, said, ended]).toEqual([[], [], []]);
+  });
+
+  test('completes a move that was interrupted, and has the agent start again', async () => {
+    const { share, ended, end } = createWorker();
+    share.isInterrupted = true;
+    await expect(keepOwnShare({ diskShare: share, end }, say, signal)).rejects.toMatchObject({
+      code: 'disk-share-moved',
+    });
+    expect([said, ended]).toEqual([[], [expect.objectContaining({ code: 'disk-share-moved' })]]);
   });
 
   test('fails if no signer gives the present share', async () => {

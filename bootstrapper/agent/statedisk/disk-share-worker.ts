@@ -18,6 +18,7 @@ import type { OperatorEndpoints } from '../../nodestate/index.ts';
 import { nextWithin, type RoleState, type RoleValues } from '../../roleserve/index.ts';
 import { ShareProbe, type ProbedShare } from './share-probe.ts';
 
+const REFUSED = 'disk-share-refused';
 /** Pauses while no signer takes the share. A cluster of an earlier release has none until it is upgraded. */
 const PAUSES = { firstMs: 10_000, factor: 2, longestMs: 30 * 60_000 };
 /**
@@ -28,6 +29,8 @@ const REFUSED_PAUSES = { ...PAUSES, longestMs: DAY_MS };
 
 /** A curator names the endpoints in the record: however often it changes them, the disk is not worn out. */
 const UPDATE_MS = HOUR_MS;
+/** After a refusal, which is in the audit log of requests. */
+const REFUSED_UPDATE_MS = DAY_MS;
 
 /** How long keys of the disk stay in memory at most because this node still starts. */
 const SETTLE_MS = 15 * MINUTE_MS;
@@ -123,7 +126,7 @@ export function diskShareWorker(options: DiskShareWorkerOptions): Runnable {
         signal.throwIfAborted();
         // Another error of the disk or the TPM is one of this worker, which the supervisor shows and repeats.
         if (!isShareError(error)) throw error;
-        pauseMs = pauses[error.code === 'disk-share-refused' ? 'refused' : 'passing'].nextMs();
+        pauseMs = pauses[error.code === REFUSED ? 'refused' : 'passing'].nextMs();
         const reason = `${error.code}: ${describeError(error)}`;
         const { kind } = await diskShare.readKeeper(signal);
         if (reason !== reported)
@@ -203,18 +206,24 @@ async function moveShare(
     }
     if ((await share.readKeeper(signal)).kind === 'signer') {
       const leftMs = known.nextUpdateMs - clock.monotonicMs();
-      if (leftMs > 0) return { why: nextHour(known.failed), leftMs };
+      if (leftMs > 0) return { why: nextUpdate(known.failed), leftMs };
     }
     known.nextUpdateMs = clock.monotonicMs() + UPDATE_MS;
-    known.hasMoved = isKeyMove(await share.give(source, signal));
+    const given = await share.give(source, signal).catch((error: unknown) => {
+      if (isShareError(error) && error.code === REFUSED)
+        known.nextUpdateMs = clock.monotonicMs() + REFUSED_UPDATE_MS;
+      throw error;
+    });
+    known.hasMoved = isKeyMove(given);
     known.last = source;
     known.failed = '';
     return { why: 'changes of the control planes' };
   });
 }
 
-function nextHour(failed: string): string {
-  const why = 'the next hour, to note where to ask for the share of the disk';
+function nextUpdate(failed: string): string {
+  const next = failed.startsWith(REFUSED) ? 'day' : 'hour';
+  const why = `the next ${next}, to note where to ask for the share of the disk`;
   return failed === '' ? why : `${why}; last error: ${failed}`;
 }
 
@@ -239,8 +248,9 @@ export async function keepOwnShare(
 ): Promise<void> {
   if (diskShare === undefined) return;
   await diskShare.queue.run(async () => {
-    if ((await diskShare.readKeeper(signal)).kind !== 'signer') return;
-    say('asking a signer for the cluster share of the state disk, which ends approvals of other software');
+    if ((await diskShare.readKeeper(signal)).kind === 'signer')
+      say('asking a signer for the cluster share of the state disk, which ends approvals of other software');
+    // Also completes a move that a killed agent has begun, after which the record names no signer any more.
     if (!isKeyMove(await diskShare.takeBack(signal))) return;
     const reason = shareMoved();
     end(reason);

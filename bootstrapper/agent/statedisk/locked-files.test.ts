@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { createMemoryLogger, MemoryFiles } from '../../../internal/testing/index.ts';
-import { LOCKED_PATHS, withLockedFiles } from './locked-files.ts';
+import { DiskError } from '../../disk/index.ts';
+import { LOCKED_PATHS, noteWait, withLockedFiles } from './locked-files.ts';
 
 const { directory, code } = LOCKED_PATHS;
 
@@ -33,5 +34,28 @@ describe('withLockedFiles()', () => {
     const ports = { files: new MemoryFiles(), log: createMemoryLogger().log };
     await withLockedFiles(ports, () => ports.files.writeAtomic(awaitsShare, ''));
     expect(await ports.files.stat(awaitsShare)).toBeUndefined();
+  });
+});
+
+describe('noteWait()', () => {
+  const refused = (isProved: boolean): DiskError =>
+    new DiskError('disk-share-refused', 'asking', { details: { code: 'join-share-not-member', isProved } });
+
+  test.each([
+    { name: 'nobody answers', error: new DiskError('disk-share-awaited', 'asking'), waits: true },
+    { name: 'the TPM is busy', error: new Error('TPM_RC_RETRY'), waits: true },
+    { name: 'somebody refuses, but proves no cluster', error: refused(false), waits: true },
+    { name: 'the cluster refuses', error: refused(true), waits: false },
+    { name: 'the TPM releases no share', error: new DiskError('disk-locked', 'unsealing'), waits: false },
+  ])('an unconfirmed image is given up: $name', async ({ error, waits }) => {
+    const files = new MemoryFiles();
+    const { awaitsShare } = LOCKED_PATHS;
+    const awaits = async (): Promise<boolean> => (await files.stat(awaitsShare)) !== undefined;
+    await files.makeDirectory(directory);
+    await noteWait(files, error);
+    expect(await awaits()).toBe(waits);
+    await noteWait(files, new DiskError('disk-share-awaited', 'asking'));
+    await noteWait(files, error);
+    expect(await awaits()).toBe(waits);
   });
 });

@@ -1,6 +1,7 @@
 import { describeError } from '../../../internal/errors/index.ts';
 import type { FilePort } from '../../../internal/file/index.ts';
 import type { Logger } from '../../../internal/logging/index.ts';
+import { isLockedDiskError, isProvedRefusal } from '../../disk/index.ts';
 
 const DIRECTORY = '/run/cluster/locked-disk';
 
@@ -12,9 +13,21 @@ export const LOCKED_PATHS = {
   keySecret: `${DIRECTORY}/attestation-key.sealed`,
   /** The named pipe for the code, where the console has a login. */
   code: `${DIRECTORY}/code`,
-  /** Exists while the agent waits for its cluster share: an image that is not confirmed is not given up meanwhile (internal/image/slot-units.ts). */
+  /**
+   * Exists while the agent waits for its cluster share, and the cluster has not refused it: an image that is not confirmed is not given up
+   * meanwhile (internal/image/slot-units.ts).
+   */
   awaitsShare: `${DIRECTORY}/awaits-share`,
 } as const;
+
+/**
+ * Notes for the units of an image whether the cluster may still give the share that this machine waits for: not after an error which says
+ * that the cluster has refused it, or that the TPM releases no share any more.
+ */
+export async function noteWait(files: FilePort, error: unknown): Promise<void> {
+  if (isProvedRefusal(error) || isLockedDiskError(error)) await files.remove(LOCKED_PATHS.awaitsShare);
+  else await files.writeAtomic(LOCKED_PATHS.awaitsShare, '');
+}
 
 /**
  * Creates the directory of `LOCKED_PATHS` for the time of `use`, and deletes it afterwards: who writes into a pipe that nobody reads

@@ -18,7 +18,7 @@ import type { AgentOptions, AgentPorts } from '../agent-ports.ts';
 import { openWithShare } from './await-disk-share.ts';
 import { createClosedDiskService, openClosedMachine } from './closed-disk.ts';
 import { askShareWhileClosed } from './create-ask-share.ts';
-import { LOCKED_PATHS, withLockedFiles } from './locked-files.ts';
+import { noteWait, withLockedFiles } from './locked-files.ts';
 
 /** Formatting writes the whole disk, which takes longer than systemd waits for the agent. */
 const EXTENSION_MS = 60_000;
@@ -103,7 +103,7 @@ async function untilShared(
         ),
       show: async (text, error) => {
         reason = error;
-        if (!isReady) await ports.files.writeAtomic(LOCKED_PATHS.awaitsShare, '');
+        await noteWait(ports.files, error);
         // systemd waits for the start of the agent; the machine may wait for days.
         await (isReady ? onStatus : onReady)(text);
         isReady = true;

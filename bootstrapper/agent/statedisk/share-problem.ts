@@ -1,6 +1,6 @@
 import { findCoded, type CodedError } from '../../../internal/errors/index.ts';
 import { RemoteError } from '../../../internal/rpc/index.ts';
-import { DiskError, isWrongShareError } from '../../disk/index.ts';
+import { DiskError, isProvedRefusal, isWrongShareError } from '../../disk/index.ts';
 import { JoinClientError } from '../../joinclient/index.ts';
 
 /**
@@ -13,13 +13,12 @@ export function shareProblemOf(failures: ReadonlyMap<string, unknown>, cause: un
       return new DiskError(error.code, `asking ${endpoint} for the share of the state disk`, {
         cause: error,
       });
+  const refused = [...failures.values()].find((error) => isProvedRefusal(error));
+  if (refused !== undefined) return refused;
   for (const [endpoint, error] of failures) {
-    const refusal = refusalIn(error);
-    if (refusal !== undefined)
-      return new DiskError('disk-share-refused', `asking ${endpoint} for the share of the state disk`, {
-        cause: error,
-        details: { code: refusal.code },
-      });
+    // Software that the configuration does not accept is refused before the machine can ask, and before the cluster has proved itself.
+    const coded = findCoded(error);
+    if (coded?.code === 'atls-alert-evidence-rejected') return refusedBy(endpoint, coded, false);
   }
   for (const [endpoint, error] of failures)
     if (error instanceof JoinClientError && error.code === 'joinclient-share-invalid')
@@ -34,12 +33,19 @@ export function shareProblemOf(failures: ReadonlyMap<string, unknown>, cause: un
   });
 }
 
-/** The refusal of a signer or a join service; undefined for an error that passes by itself, and for one of the connection. */
-function refusalIn(error: unknown): CodedError | undefined {
-  if (error instanceof RemoteError) return isPassing(error) ? undefined : error;
-  const coded = findCoded(error);
-  // Software that the configuration does not accept is refused before the machine can ask.
-  return coded?.code === 'atls-alert-evidence-rejected' ? coded : undefined;
+/**
+ * The refusal of a signer or a join service of a cluster that has proved itself in this session; any other error unchanged. Before the proof,
+ * anybody between the machine and the cluster could refuse.
+ */
+export function provedRefusalOf(endpoint: string, error: unknown): unknown {
+  return error instanceof RemoteError && !isPassing(error) ? refusedBy(endpoint, error, true) : error;
+}
+
+function refusedBy(endpoint: string, cause: CodedError, isProved: boolean): DiskError {
+  return new DiskError('disk-share-refused', `asking ${endpoint} for the share of the state disk`, {
+    cause,
+    details: { code: cause.code, isProved },
+  });
 }
 
 /**

@@ -78,6 +78,8 @@ export interface FakeClusterBehaviour {
   isControlPlane: boolean;
   /** Whether attested TLS accepts the evidence of machines. */
   acceptsEvidence: boolean;
+  /** Called before the cluster proves itself. It may throw. */
+  beforeProof: () => Promise<void>;
   /** The answer to a request for a disk share in a session. */
   diskShare: (
     request: IssueDiskShareRequest,
@@ -141,6 +143,7 @@ export class FakeCluster implements AsyncDisposable {
       replacement: { currentCaPem: '', ownerDocuments: [] },
       isControlPlane: true,
       acceptsEvidence: true,
+      beforeProof: () => Promise.resolve(),
       diskShare: () => Promise.reject(new Error('the test gives no disk share')),
     };
     this.#server = new RpcServer<AttestedPeer>({
@@ -298,6 +301,7 @@ export class FakeCluster implements AsyncDisposable {
     return {
       requestAdmission: async function* (requests, { peer, signal }) {
         said.push('introduce');
+        await cluster.behaviour.beforeProof();
         yield { event: { case: 'cluster', value: await cluster.#introduce(peer.session) } };
         const first = await requests[Symbol.asyncIterator]().next();
         if (first.done === true || first.value.message.case !== 'hello') return;
