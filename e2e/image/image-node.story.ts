@@ -57,6 +57,8 @@ const READY_MS = 1_500_000;
 const POLL_MS = 5_000;
 /** Emulated machines can miss a time limit that real ones do not. The same command continues then. */
 const MOST_ROUNDS = 6;
+/** Between two rounds: the request of a machine that is to join needs a moment. */
+const ROUND_MS = 20_000;
 const INSIDE = 'CLUSTER_STORY_DIRECTORY';
 const signal = new AbortController().signal;
 const clock = new SystemClock();
@@ -64,9 +66,6 @@ const commands = new ExecaRunner({ path: PATH });
 const log = join(tmpdir(), 'cluster-image-node.log');
 /** Prints at once: the runner prints diagnostics of a test when it ends. */
 const note = (text: string): Promise<void> => appendFile(log, `=== ${text}\n`);
-
-const inside = env[INSIDE];
-await (inside === undefined ? prepare() : runNode(inside));
 
 /** Builds the image outside the namespace, since that may download packages. */
 async function prepare(): Promise<void> {
@@ -303,6 +302,7 @@ async function untilDone(command: () => Promise<string>): Promise<void> {
       const text = error instanceof ExecError ? error.outputTail : String(error);
       await note(`round ${round}: ${text}`);
       if (round === MOST_ROUNDS) throw error;
+      await clock.sleep(ROUND_MS, signal);
     }
   }
 }
@@ -344,3 +344,7 @@ async function run(...argv: [string, ...string[]]): Promise<string> {
   });
   return stdout;
 }
+
+// At the end, since a class can only be used below it.
+const inside = env[INSIDE];
+await (inside === undefined ? prepare() : runNode(inside));
