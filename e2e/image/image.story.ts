@@ -1,13 +1,11 @@
 import assert from 'node:assert/strict';
 import { createHash, createPrivateKey, createPublicKey } from 'node:crypto';
 import { createReadStream } from 'node:fs';
-import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
-import { homedir, tmpdir } from 'node:os';
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { env, execPath } from 'node:process';
+import { execPath } from 'node:process';
 import { test } from 'node:test';
-import { SystemClock } from '../../internal/clock/index.ts';
-import { ExecaRunner, ExecError } from '../../internal/exec/index.ts';
 import {
   hex,
   identityPolicy,
@@ -17,39 +15,42 @@ import {
 } from '../attestation/measured-boot/evidence.ts';
 import { unpackPackages } from '../attestation/measured-boot/packages.ts';
 import { bootImage, type ImageMachine } from './image-machine.ts';
+import {
+  AGENT_PACKAGE,
+  ASKS_AGAIN,
+  buildPrograms,
+  challengeOf,
+  CLI,
+  cliOf,
+  codeOf,
+  copy,
+  DISK_REGISTERS,
+  failureOf,
+  fingerprintOf,
+  FIRMWARE_REGISTERS,
+  makeTpm,
+  NOT_A_MEMBER,
+  positionOf,
+  RECOVERY,
+  run,
+  SHOWS_CHALLENGE,
+  SLOTS,
+  STATE_DEVICE,
+  until,
+  writeProvisioning,
+} from './image-steps.ts';
 
 /**
  * `cluster image build` makes a disk that boots in QEMU with OVMF and a software TPM. The same inputs give the same bytes, and
  * the machine has exactly the registers that the command computed from the files. Its state is on an encrypted partition, which opens
  * with this TPM and these registers only.
  */
-const PROJECT = join(import.meta.dirname, '../..');
-const CLI = join(PROJECT, 'dist/cluster/main.mjs');
-const PATH = `${env['PATH'] ?? ''}:/usr/sbin:/sbin`;
-const BUILD_MS = 1_200_000;
-const FIRMWARE_REGISTERS = [0, 1, 2, 3, 6, 7];
-/** PCRs that depend on the programs that are started from the disk, and on the state of Secure Boot. */
-const DISK_REGISTERS = [4, 7, 9, 11, 12];
 const LOCKED = /disk-locked/;
-/** The console of a machine whose agent runs. */
-const NOT_A_MEMBER = /not in a cluster yet/;
-/** The last line of what a console shows beside the challenge. */
-const SHOWS_CHALLENGE = /^Then type the code that it shows here/;
-const ASKS_AGAIN = /^Type the code and press Enter/;
 const FILES = [
   ...['boot.efi', 'boot.iso', 'disk.qcow2', 'disk.raw', 'netboot.efi', 'reference-values-iso.json'],
   ...['reference-values-netboot.json', 'reference-values.json', 'sbom.cdx.json'],
 ];
 const ALL_FORMATS = ['--format', 'raw,qcow2,iso,netboot'];
-/** A recovery key of age-keygen(1). Its private half is on no machine. */
-const RECOVERY = {
-  recipient: 'age1eqsckkca230dt2w5h68h3gnqqrevhygq5fljj85z3m4cz9lmd46sxk3ed0',
-  key: 'AGE-SECRET-KEY-1AXVUFX45FPC6U2QPR63FR0F0ZVW20HXJXVLVRU78VQ3E23P2SKTSAVQ65R',
-};
-/** Where systemd-boot finds images on the boot partition. */
-const SLOTS = '::/EFI/Linux';
-const clock = new SystemClock();
-const commands = new ExecaRunner({ path: PATH });
 
 await test('an image is reproducible, boots with the computed registers, and keeps its state on an encrypted disk', async (story) => {
   const directory = await mkdtemp(join(tmpdir(), 'cluster-image-'));
@@ -61,19 +62,16 @@ await test('an image is reproducible, boots with the computed registers, and kee
     options: Partial<Parameters<typeof bootImage>[1]> = {},
   ): Promise<ImageMachine> =>
     bootImage(at(name), { disk, firmware: at('ovmf/usr/share/OVMF'), tpm: at('tpm'), log, ...options });
-  const copy = (from: string, to: string): Promise<string> => run('cp', '--sparse=always', from, to);
-  const cli = (...argv: readonly string[]): Promise<string> =>
-    run(execPath, CLI, '--workspace', at('workspace'), ...argv);
+  const cli = cliOf(at('workspace'));
   /** Changes one byte of the provisioning file on the boot partition. */
   const changeProvisioning = async (disk: string): Promise<void> => {
     await writeFile(at('changed.json'), `${await readFile(at('provisioning.json'), 'utf8')} `);
-    // prettier-ignore
-    await run('mcopy', '-o', '-i', `${disk}@@1M`, at('changed.json'), '::/loader/credentials/provisioning.cred');
+    await writeProvisioning(disk, at('changed.json'));
   };
   try {
     for (const tpm of [at('tpm'), at('other-tpm')]) await makeTpm(tpm);
     await unpackPackages(['ovmf'], at('ovmf'));
-    await run(execPath, join(PROJECT, '.ci/build.ts'));
+    await buildPrograms();
     await cli('config', 'generate', '--name', 'image', '--attestation', 'tpm');
     const owner = createPrivateKey(await readFile(at('workspace/owner-key.pem'), 'utf8'));
     const ownerKey = createPublicKey(owner)
@@ -90,7 +88,7 @@ await test('an image is reproducible, boots with the computed registers, and kee
         tpm: { kind: 'device', path: '/dev/tpmrm0' },
         address: '198.18.200.15',
         stateDisk: {
-          device: '/dev/disk/by-partlabel/cluster-state',
+          device: STATE_DEVICE,
           pcrs: DISK_REGISTERS,
           recoveryRecipients: [RECOVERY.recipient],
         },
@@ -101,7 +99,7 @@ await test('an image is reproducible, boots with the computed registers, and kee
         ...(['sh', '-c', `umask ${umask}; exec "$0" "$@"`] as const),
         ...([execPath, CLI, 'image', 'build', '--out', at(out)] as const),
         ...(['--provisioning', at('provisioning.json'), '--state-size', '128'] as const),
-        ...(['--agent', join(PROJECT, 'dist/cluster-agent_0.1.0_amd64.deb'), ...more] as const),
+        ...(['--agent', AGENT_PACKAGE, ...more] as const),
       );
 
     await story.test('two builds give the same bytes, whatever the umask', async () => {
@@ -248,7 +246,7 @@ await test('an image is reproducible, boots with the computed registers, and kee
         assert.equal(fingerprintOf(machine), fingerprint, 'the older image opens the state disk');
         // Neither the name of the file nor the other image is measured.
         verdictOf(await judge(owner, machine.endpoint, measuredPolicy(await readValues(at('one')))));
-        await until(async () => {
+        await until('the agent confirms the older image', async () => {
           const names = await run('mdir', '-b', '-i', `${used}@@1M`, SLOTS);
           return names.includes('/cluster-1.efi') && names.includes('/cluster-2+0-2.efi');
         });
@@ -344,11 +342,6 @@ await test('an image is reproducible, boots with the computed registers, and kee
   }
 });
 
-async function makeTpm(directory: string): Promise<void> {
-  await mkdir(directory);
-  await run('swtpm_setup', '--tpm2', '--tpmstate', directory, '--pcr-banks', 'sha256', '--create-ek-cert');
-}
-
 /** Changes the command line: the kernel finds no first program, and restarts at once. */
 function brokenImage(image: Buffer): Buffer {
   const settings = 'systemd.getty_auto=0 systemd.show_status=0';
@@ -357,62 +350,6 @@ function brokenImage(image: Buffer): Buffer {
   const broken = Buffer.from(image);
   broken.write('rdinit=/none panic=1'.padEnd(settings.length), at);
   return broken;
-}
-
-async function until(isDone: () => Promise<boolean>): Promise<void> {
-  for (let attempt = 0; attempt < 60; attempt++) {
-    if (await isDone()) return;
-    await clock.sleep(2000, new AbortController().signal);
-  }
-  assert.fail('it did not happen');
-}
-
-/** Waits for a command that must fail. Returns the text that it prints. */
-async function failureOf(command: Promise<string>): Promise<string> {
-  return command.then(
-    (output) => assert.fail(`succeeded: ${output}`),
-    (error: unknown) => (error instanceof ExecError ? error.outputTail : assert.fail(String(error))),
-  );
-}
-
-/** The newest challenge on the console. */
-function challengeOf(machine: ImageMachine): string {
-  const lines = machine.console().split('\n');
-  const from = lines.lastIndexOf('and give it this challenge:') + 1;
-  const groups = lines.slice(from, from + 4).map((line) => line.trim());
-  assert.ok(
-    groups.every((line) => /^[0-9A-Z]{5}(-[0-9A-Z]{5})+$/.test(line)),
-    groups.join('|'),
-  );
-  return groups.join(' ');
-}
-
-/** The code in the output of `cluster recover disk --console`. */
-function codeOf(output: string): string {
-  const [, code = ''] = /^ {2}([0-9A-Z]{5}(?:-[0-9A-Z]{5}){6})$/m.exec(output) ?? [];
-  assert.notEqual(code, '', output);
-  return code;
-}
-
-function fingerprintOf(machine: ImageMachine): string {
-  const [, digest = ''] = /sha256:([0-9a-f]{64})/.exec(machine.console()) ?? [];
-  assert.notEqual(digest, '');
-  return digest;
-}
-
-/** The position of these bytes on a disk; undefined if the disk does not have them. */
-async function positionOf(path: string, bytes: string | Buffer): Promise<number | undefined> {
-  const wanted = Buffer.from(bytes);
-  let offset = 0;
-  let before = Buffer.alloc(0);
-  for await (const chunk of createReadStream(path)) {
-    const all = Buffer.concat([before, chunk as Buffer]);
-    const found = all.indexOf(wanted);
-    if (found !== -1) return offset + found;
-    before = all.subarray(Math.max(0, all.length - wanted.length + 1));
-    offset += all.length - before.length;
-  }
-  return undefined;
 }
 
 async function readValues(
@@ -433,14 +370,4 @@ async function sha256(path: string): Promise<string> {
   const hash = createHash('sha256');
   for await (const chunk of createReadStream(path)) hash.update(chunk as Buffer);
   return hash.digest('hex');
-}
-
-async function run(...argv: [string, ...string[]]): Promise<string> {
-  const { stdout } = await commands.run({
-    argv,
-    env: { PATH, HOME: homedir() },
-    timeoutMs: BUILD_MS,
-    signal: new AbortController().signal,
-  });
-  return stdout;
 }
