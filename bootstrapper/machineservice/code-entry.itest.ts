@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
-import { appendFile } from 'node:fs/promises';
+import { appendFile, readdir, readFile, stat } from 'node:fs/promises';
 import { afterEach, expect, test } from '@jest/globals';
 import { SystemClock } from '../../internal/clock/index.ts';
 import { rawX25519, x25519PrivateKey } from '../../internal/crypto/index.ts';
@@ -45,6 +45,33 @@ async function openTerminal() {
     shown: () => shown,
     type: (text: string) => void script.stdin.write(text),
   };
+}
+
+/** The kernel ends of a terminal that is nobody's controlling terminal, as a serial console without a login is none. perl(1) holds its other end. */
+async function openFreeTerminal() {
+  const program = `
+    open(M, "+<", "/dev/ptmx") or die;
+    my $number = pack("i", 0);
+    ioctl(M, 0x40045431, $number) or die; # TIOCSPTLCK
+    ioctl(M, 0x80045430, $number) or die; # TIOCGPTN
+    $| = 1;
+    print "/dev/pts/", unpack("i", $number), "\\n";
+    if (my $pid = fork) { while (sysread(STDIN, my $typed, 4096)) { syswrite(M, $typed) } kill 9, $pid }
+    else { while (sysread(M, my $shown, 4096)) { print $shown } }`;
+  const perl = spawn('perl', ['-e', program], { stdio: ['pipe', 'pipe', 'ignore'] });
+  let shown = '';
+  perl.stdout.on('data', (bytes: Buffer) => void (shown += String(bytes)));
+  const shows = async (text: string): Promise<void> => {
+    while (!shown.includes(text)) await once(perl.stdout, 'data');
+  };
+  opened({
+    [Symbol.asyncDispose]: async () => {
+      perl.stdin.end();
+      await once(perl, 'exit');
+    },
+  });
+  await shows('\n');
+  return { path: shown.trim(), shows, type: (text: string) => void perl.stdin.write(text) };
 }
 
 /** A machine that reads codes. Resolves when a code has opened its disk. */
@@ -94,6 +121,24 @@ test('a person types the code at a terminal, after a typing error and a wrong co
   await terminal.shows('The state disk is open.');
   expect(logged()).not.toContain(code.slice(0, 11));
 });
+
+test('no program that reads a console makes it its controlling terminal, which is hung up when the program ends', async () => {
+  const terminal = await openFreeTerminal();
+  startMachine({ paths: [terminal.path], areConsoles: true });
+  terminal.type('\n');
+  await terminal.shows('Type the code and press Enter'); // the answer to the line: the console is read
+  const { rdev } = await stat(terminal.path);
+  expect(await terminalsOfPrograms()).not.toContain(rdev);
+});
+
+/** The controlling terminals of all programs, as device numbers (proc_pid_stat(5), field 7). */
+async function terminalsOfPrograms(): Promise<readonly number[]> {
+  const pids = (await readdir('/proc')).filter((name) => /^[0-9]+$/.test(name));
+  const stats = pids.map((pid) => readFile(`/proc/${pid}/stat`, 'latin1').catch(() => '')); // it may have ended
+  return (await Promise.all(stats)).map((text) =>
+    Number(text.slice(text.lastIndexOf(')') + 2).split(' ')[4]),
+  );
+}
 
 test('root writes the code into a named pipe, also after a wrong one', async () => {
   const { path } = opened(await temporaryDirectory());

@@ -44,7 +44,8 @@ async function withConsoles(
   const [tried, clock, { log, records }] = [[] as string[], new FakeClock(), createMemoryLogger()];
   const commands: CommandRunner = {
     run: async (command: Command) => {
-      const [program, , path = ''] = command.argv;
+      const [program, input = '', output = ''] = command.argv;
+      const path = program === 'tee' ? output : input.slice('if='.length);
       if (program === 'tee') shown.set(path, `${shown.get(path) ?? ''}${String(command.input)}`);
       else {
         reads.push(command);
@@ -209,9 +210,9 @@ describe('readCodes()', () => {
     await withConsoles(
       () => 0,
       async ({ reads }) => {
-        expect(reads.map(({ argv, isOutputSecret }) => [argv.at(-1), isOutputSecret])).toEqual([
-          ['/dev/tty0', true],
-          ['/dev/ttyS0', true],
+        expect(reads.map(({ argv, isOutputSecret }) => [argv[1], isOutputSecret])).toEqual([
+          ['if=/dev/tty0', true],
+          ['if=/dev/ttyS0', true],
         ]);
       },
     );

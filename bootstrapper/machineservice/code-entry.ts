@@ -12,6 +12,8 @@ const ACTIVE_CONSOLES = '/sys/class/tty/console/active';
 /** Asks for logins. Two programs that read one console would each get a part of what is typed. */
 const LOGIN_PROGRAM = '/usr/sbin/agetty';
 const COMMAND_MS = 10_000;
+/** The most that a terminal gives in one read: a line (N_TTY_BUF_SIZE of Linux). */
+const LINE_BYTES = 4096;
 /** Between two lines, and before a console is read again that could not be read. */
 const PAUSE_MS = 1_000;
 const LONGEST_PAUSE_MS = 60_000;
@@ -86,9 +88,11 @@ async function readLines(
   take: (line: string) => void,
 ): Promise<never> {
   for (;;) {
-    // cat(1) gives back the console when it is killed. A read of this process would block a thread for good.
+    // dd(1) gives back the console when it is killed. A read of this process would block a thread for good. `noctty`: the kernel hangs up the
+    // controlling terminal of a program that ends (a serial line, not a pseudoterminal), which then loses what it has not shown yet.
+    const argv = ['dd', `if=${path}`, 'iflag=noctty', `bs=${LINE_BYTES}`, 'status=none'] as const;
     const onLine = (line: string, stream: string): void => void (stream === 'stdout' && take(line));
-    const reading = commands.run({ argv: ['cat', '--', path], onLine, isOutputSecret: true, signal: until });
+    const reading = commands.run({ argv, onLine, isOutputSecret: true, signal: until });
     await reading.catch((error: unknown) => {
       until.throwIfAborted();
       log.warn('console not readable', { path, error: describeError(error) });
