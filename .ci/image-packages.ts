@@ -23,8 +23,8 @@ const WANTED = [
     'util-linux',
   ],
 ];
-/** The kernel is the one that this package depends on. */
-const KERNEL = 'linux-image-cloud-amd64';
+/** The kernels are those that these packages depend on: of virtual machines, and of servers. */
+const KERNELS = ['linux-image-cloud-amd64', 'linux-image-amd64'];
 /** Dependencies of installation scripts only, and shells: an image runs no scripts. */
 const LEFT_OUT = new Set([
   ...['adduser', 'bash', 'dash', 'dbus-bin', 'dbus-session-bus-common', 'debconf', 'debianutils'],
@@ -34,7 +34,7 @@ const LEFT_OUT = new Set([
   ...['util-linux-extra', 'libdebconfclient0', 'initramfs-tools', 'linux-initramfs-tool', 'linux-base'],
 ]);
 
-const kernel = dependenciesOf([KERNEL]).filter((name) => name.startsWith('linux-image-'));
-const names = [...closureOf([...WANTED, ...kernel], LEFT_OUT)].sort();
+const kernels = dependenciesOf(KERNELS).filter((name) => name.startsWith('linux-image-'));
+const names = [...closureOf([...WANTED, ...kernels], LEFT_OUT)].sort();
 writeLock(LOCK, names);
-process.stdout.write(`${names.length} packages, kernel ${kernel.join(', ')}\n`);
+process.stdout.write(`${names.length} packages, kernels ${kernels.join(', ')}\n`);

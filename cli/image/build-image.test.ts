@@ -7,7 +7,12 @@ import { SystemClock } from '../../internal/clock/index.ts';
 import { ExecaRunner, ExecError, type Command, type CommandResult } from '../../internal/exec/index.ts';
 import { ConfigError } from '../../internal/config/index.ts';
 import { DiskFiles } from '../../internal/file/index.ts';
-import { fetchPackages, readPackageFiles, type PackageLock } from '../../internal/image/index.ts';
+import {
+  fetchPackages,
+  readPackageFiles,
+  removeUnusedModules,
+  type PackageLock,
+} from '../../internal/image/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { RecordingHost } from '../host/fake-host.ts';
 import { noPassphrases } from '../workspace/fake-passphrases.ts';
@@ -25,7 +30,7 @@ const lock: PackageLock = {
   architecture: 'amd64',
   packages: [{ name: 'libc6', version: '2:1.0-1', sha256: SHA256, sizeBytes: CONTENT.length }],
 };
-const DISK = { stateSizeMib: 64, formats: ['raw'] as const };
+const DISK = { stateSizeMib: 64, formats: ['raw'] as const, hardware: 'virtual' as const };
 const ARCHIVE_NAME = 'libc6_2%3a1.0-1_amd64.deb';
 
 let directory: string;
@@ -112,6 +117,23 @@ test('readPackageFiles() gives the lists of modules one mode, whatever the umask
     'modules.order': 0o644,
     other: 0o640,
   });
+});
+
+test('removeUnusedModules() keeps drivers of servers and file systems that volumes use, and no others', async () => {
+  const kernel = 'linux-image-6.1.0-57-amd64';
+  const modules = join(directory, kernel, 'lib/modules/6.1.0-57-amd64/kernel');
+  const kept = [
+    ...['drivers/ata/ahci.ko', 'drivers/char/tpm/tpm_infineon.ko', 'drivers/net/ethernet/intel/ixgbe/ixgbe.ko'],
+    ...['drivers/scsi/megaraid/megaraid_sas.ko', 'fs/ceph/ceph.ko', 'fs/nfs/nfs.ko', 'net/netfilter/nf_tables.ko'],
+  ];
+  const unused = ['drivers/gpu/drm/drm.ko', 'drivers/net/wireless/ath/ath.ko', 'fs/jfs/jfs.ko', 'sound/core/snd.ko'];
+  for (const path of [...kept, ...unused]) {
+    mkdirSync(join(modules, path, '..'), { recursive: true });
+    writeFileSync(join(modules, path), '');
+  }
+  await removeUnusedModules(contextOf(), directory, ['libc6', kernel]);
+  const left = readdirSync(modules, { recursive: true, encoding: 'utf8' });
+  expect(left.filter((path) => path.endsWith('.ko')).sort()).toEqual(kept.sort());
 });
 
 describe('readFirmwareValues()', () => {

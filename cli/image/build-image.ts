@@ -10,12 +10,15 @@ import {
   ImageError,
   imageFiles,
   indexModules,
+  kernelOf,
   pinnedPackages,
   readFile,
   readPackageFiles,
+  removeUnusedModules,
   unpackPackages,
   writeCpio,
   type CpioEntry,
+  type Hardware,
 } from '../../internal/image/index.ts';
 import { printable } from '../../internal/printable/index.ts';
 import { VERSION } from '../../internal/versions/index.ts';
@@ -40,6 +43,8 @@ export interface ImageBuildOptions {
   readonly firmware: string | undefined;
   /** Size of the state partition, in MiB. */
   readonly stateSizeMib: number;
+  /** The machines for which the image has drivers. */
+  readonly hardware: Hardware;
   readonly formats: readonly ImageFormat[];
 }
 
@@ -65,6 +70,7 @@ const WORK = '.cluster-image-build';
  */
 export async function runImageBuild(context: CommandContext, options: ImageBuildOptions): Promise<void> {
   const { host, ports } = context;
+  const lock = pinnedPackages(options.hardware);
   const out = resolve(options.out);
   const provisioning = await readProvisioning(context, options.provisioning);
   const firmware = await readFirmwareValues(context, options.firmware);
@@ -79,17 +85,17 @@ export async function runImageBuild(context: CommandContext, options: ImageBuild
   await ports.files.remove(work); // files of an interrupted run
   try {
     const packages = await host.step('image-packages', 'Fetching packages', () =>
-      fetchPackages(context, { lock: pinnedPackages(), directory: options.packages }),
+      fetchPackages(context, { lock, directory: options.packages }),
     );
     const parts = await host.step('image-initrd', 'Packing the root directory', () =>
-      createParts(context, new Map([...packages, [AGENT, agent]]), work),
+      createParts(context, { packages: new Map([...packages, [AGENT, agent]]), hardware: options.hardware }, work),
     );
     const image = assembleImage(parts, {
       ...{ formats: options.formats, provisioning, firmware },
       stateBytes: options.stateSizeMib * MIB,
     });
     const agentBom = await readFile(context, join(work, AGENT, AGENT_BOM));
-    const content = { uki: image.uki, packages: pinnedPackages().packages, agentBom, version: VERSION };
+    const content = { uki: image.uki, packages: lock.packages, agentBom, version: VERSION };
     const output = { ...image, bom: imageBom(content), out, work };
     await host.step('image-write', 'Writing the image', () => writeImage(context, output));
     reportImage(context, output);
@@ -119,18 +125,20 @@ async function requireAgent({ ports, signal }: CommandContext, path: string): Pr
 
 async function createParts(
   context: CommandContext,
-  packages: ReadonlyMap<string, string>,
+  { packages, hardware }: { readonly packages: ReadonlyMap<string, string>; readonly hardware: Hardware },
   work: string,
 ): Promise<ImageParts> {
   const names = [...packages.keys()];
   await unpackPackages(context, packages, work);
-  const release = await indexModules(context, work, names);
+  if (hardware === 'server') await removeUnusedModules(context, work, names);
+  await indexModules(context, work, names);
+  const kernel = kernelOf(names);
   const unpacked = [];
   for (const name of names) unpacked.push(await readPackageFiles(context, work, name));
   return {
     loader: await readFile(context, join(work, BOOT_PROGRAMS, 'systemd-bootx64.efi')),
     stub: await readFile(context, join(work, BOOT_PROGRAMS, 'linuxx64.efi.stub')),
-    kernel: await readFile(context, join(work, `linux-image-${release}`, 'boot', `vmlinuz-${release}`)),
+    kernel: await readFile(context, join(work, kernel.name, 'boot', `vmlinuz-${kernel.release}`)),
     initrd: await compress(createRootTree(unpacked, imageFiles(unpacked, VERSION))),
     commandLine: COMMAND_LINE,
     osRelease: bootEntryRelease(VERSION),

@@ -60,6 +60,8 @@ export async function bootImage(
     readonly restarts?: boolean;
     /** Default: the disk. */
     readonly medium?: BootMedium;
+    /** A machine with hardware of servers: a SATA disk, a RAID controller with another disk, and an Intel network card. */
+    readonly server?: { readonly raidDisk: string };
     /** Default: only the init port, on the loopback of the host. 'none': no network interface at all. */
     readonly network?: NodeNetwork | 'none';
   },
@@ -67,14 +69,14 @@ export async function bootImage(
   const at = (name: string): string => join(directory, name);
   await mkdir(directory, { recursive: true });
   await copyFile(join(options.firmware, 'OVMF_VARS_4M.fd'), at('variables.fd'));
-  const { until = RUNS, keepsWrites = false, memoryMib = MEMORY_MIB, network, medium } = options;
+  const { until = RUNS, keepsWrites = false, memoryMib = MEMORY_MIB, network, medium, server } = options;
   const port = await findFreePort();
   const tap = network === 'none' ? undefined : network;
   const endpoint = tap === undefined ? `127.0.0.1:${port}` : `${tap.address}:${VM.initPort}`;
   // prettier-ignore
   const interfaces = network === 'none' ? [] : [
     '-netdev', tap === undefined ? `user,id=net,net=${VM.network},restrict=on,hostfwd=tcp:${endpoint}-${VM.address}:${VM.initPort}${tftpOf(medium)}` : `tap,id=net,ifname=${tap.tap},script=no,downscript=no`,
-    '-device', `virtio-net-pci,netdev=net,romfile=${tap === undefined ? '' : `,mac=${tap.mac}`}${medium?.kind === 'network' ? ',bootindex=0' : ''}`,
+    '-device', `${server === undefined ? 'virtio-net-pci' : 'e1000e'},netdev=net,romfile=${tap === undefined ? '' : `,mac=${tap.mac}`}${medium?.kind === 'network' ? ',bootindex=0' : ''}`,
   ];
   const snapshot = keepsWrites ? 'off' : 'on';
   // prettier-ignore
@@ -90,7 +92,11 @@ export async function bootImage(
     ...interfaces,
     '-drive', `file=${options.disk},format=raw,if=none,id=disk,snapshot=${snapshot}`,
     // With a boot order the firmware has no entry for the network card, whose address would be measured into PCR 1.
-    '-device', 'virtio-blk-pci,drive=disk,bootindex=1',
+    '-device', server === undefined ? 'virtio-blk-pci,drive=disk,bootindex=1' : 'ide-hd,drive=disk,bootindex=1',
+    ...(server === undefined ? [] : [
+      '-drive', `file=${server.raidDisk},format=raw,if=none,id=raid-disk,snapshot=${snapshot}`,
+      '-device', 'megasas,id=raid', '-device', 'scsi-hd,drive=raid-disk,bus=raid.0,serial=state',
+    ]),
     ...(medium?.kind === 'cd' ? ['-drive', `file=${medium.file},format=raw,media=cdrom,if=none,id=cd`, '-device', 'ide-cd,drive=cd,bootindex=0'] : []),
   ], { stdio: ['pipe', 'pipe', 'inherit'] });
   const lines: string[] = [];

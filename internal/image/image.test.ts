@@ -134,10 +134,22 @@ describe('the list of pinned packages', () => {
   const valid = { name: 'libc6', version: '2:1.0-1', sha256: 'a'.repeat(64), sizeBytes: 1 };
   const lock = { suite: 'bookworm', architecture: 'amd64', packages: [valid] };
 
-  test('of this release is well-formed, and has a kernel', () => {
-    expect(pinnedPackages().packages.map(({ name }) => name)).toContainEqual(
-      expect.stringMatching(/^linux-image-/),
+  test.each([
+    { hardware: 'virtual', kernel: /^linux-image-[\d.]+-\d+-cloud-amd64$/ },
+    { hardware: 'server', kernel: /^linux-image-[\d.]+-\d+-amd64$/ },
+  ] as const)('of this release has one kernel for $hardware machines', ({ hardware, kernel }) => {
+    const names = pinnedPackages(hardware).packages.map(({ name }) => name);
+    expect(names.filter((name) => name.startsWith('linux-image-'))).toEqual([
+      expect.stringMatching(kernel),
+    ]);
+    expect(names).toContain('systemd');
+  });
+
+  test('has the same release of both kernels', () => {
+    const [virtual, server] = (['virtual', 'server'] as const).map((hardware) =>
+      pinnedPackages(hardware).packages.find(({ name }) => name.startsWith('linux-image-')),
     );
+    expect(virtual?.version).toBe(server?.version);
   });
 
   test.each([

@@ -23,11 +23,18 @@ export { createDisk } from './disk.ts';
 export { ImageError } from './errors.ts';
 export { fetchPackages, type PackageContext } from './fetch-packages.ts';
 export { bootEntryRelease, imageFiles, PROVISIONING_CREDENTIAL } from './image-files.ts';
-export { parsePackageLock, pinnedPackages, type LockedPackage, type PackageLock } from './package-lock.ts';
+export { removeUnusedModules } from './kernel-modules.ts';
+export {
+  parsePackageLock,
+  pinnedPackages,
+  type Hardware,
+  type LockedPackage,
+  type PackageLock,
+} from './package-lock.ts';
 export { createIso } from './iso9660.ts';
 export { createQcow2 } from './qcow2.ts';
 export { FIRMWARE_REGISTERS, predictRegisters, withFirmware } from './registers.ts';
 export { createRootTree } from './root-tree.ts';
 export type { SparseFile } from './sparse-file.ts';
 export { createUki, type UkiParts } from './uki.ts';
-export { indexModules, readFile, readPackageFiles, unpackPackages } from './unpack-packages.ts';
+export { indexModules, kernelOf, readFile, readPackageFiles, unpackPackages } from './unpack-packages.ts';

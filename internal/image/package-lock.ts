@@ -26,9 +26,21 @@ export interface PackageLock {
   readonly packages: readonly LockedPackage[];
 }
 
-/** The packages of this release. @throws ImageError `image-lock` */
-export function pinnedPackages(): PackageLock {
-  return parsePackageLock(pinned);
+/**
+ * For which machines an image has drivers: Debian's kernel for clouds is a third of the size of the other one, and has those of virtual
+ * machines only.
+ */
+export type Hardware = 'virtual' | 'server';
+
+const KERNEL = /^linux-image-/;
+const CLOUD_KERNEL = /^linux-image-.+-cloud-amd64$/;
+
+/** The packages of this release, with one kernel. @throws ImageError `image-lock` */
+export function pinnedPackages(hardware: Hardware = 'virtual'): PackageLock {
+  const lock = parsePackageLock(pinned);
+  const isWanted = ({ name }: LockedPackage): boolean =>
+    !KERNEL.test(name) || CLOUD_KERNEL.test(name) === (hardware === 'virtual');
+  return { ...lock, packages: lock.packages.filter(isWanted) };
 }
 
 /** Parses the list of pinned packages. @throws ImageError `image-lock` */

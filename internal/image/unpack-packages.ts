@@ -7,6 +7,7 @@ import type { PackageFiles } from './root-tree.ts';
 const MAX_FILE_BYTES = 512 * 2 ** 20;
 const TRIPLET = 'x86_64-linux-gnu';
 const FIELDS = 4;
+const KERNEL_PREFIX = 'linux-image-';
 /**
  * The files that `indexModules()` writes. They get a fixed mode, because otherwise their mode would depend on the umask
  * of this process.
@@ -76,18 +77,23 @@ export async function readFile(context: PackageContext, path: string): Promise<U
   return content;
 }
 
+/** The package of the kernel, and the release of this kernel. @throws ImageError `image-tree` */
+export function kernelOf(packages: readonly string[]): { readonly name: string; readonly release: string } {
+  const name = packages.find((each) => each.startsWith(KERNEL_PREFIX));
+  if (name === undefined) throw new ImageError('image-tree', 'no kernel in the packages');
+  return { name, release: name.slice(KERNEL_PREFIX.length) };
+}
+
 /**
  * Writes the module lists (modules.dep and others) of the kernel's package. Runs the pinned `depmod` from its unpacked
- * package. Returns the release of the kernel. @throws ImageError `image-tree`
+ * package. @throws ImageError `image-tree`
  */
 export async function indexModules(
   context: PackageContext,
   directory: string,
   packages: readonly string[],
-): Promise<string> {
-  const kernel = packages.find((name) => name.startsWith('linux-image-'));
-  if (kernel === undefined) throw new ImageError('image-tree', 'no kernel in the packages');
-  const release = kernel.slice('linux-image-'.length);
+): Promise<void> {
+  const { name: kernel, release } = kernelOf(packages);
   const libraries = packages.flatMap((name) =>
     ['lib', 'usr/lib'].map((path) => join(directory, name, path, TRIPLET)),
   );
@@ -101,5 +107,4 @@ export async function indexModules(
     env: { LC_ALL: 'C' },
     signal: context.signal,
   });
-  return release;
 }

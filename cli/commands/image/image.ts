@@ -1,9 +1,11 @@
-import type { Command } from 'commander';
+import { Option, type Command } from 'commander';
 import type { ActionBinder } from '../../app/command.ts';
+import type { Hardware } from '../../../internal/image/index.ts';
 import type { ImageFormat } from '../../image/index.ts';
 import { listOf, wholeNumber } from '../flags.ts';
 
 const FORMATS = ['raw', 'qcow2', 'iso', 'netboot'] as const satisfies readonly ImageFormat[];
+const HARDWARE = ['virtual', 'server'] as const satisfies readonly Hardware[];
 
 interface BuildFlags {
   readonly provisioning: string;
@@ -12,6 +14,7 @@ interface BuildFlags {
   readonly packages?: string;
   readonly firmware?: string;
   readonly stateSize: number;
+  readonly hardware: Hardware;
   readonly format: readonly ImageFormat[];
 }
 
@@ -25,6 +28,11 @@ export function register(image: Command, action: ActionBinder): void {
     .option('--format <list>', `what to write, like raw,qcow2 (${FORMATS.join(', ')})`, listOf(FORMATS), [
       'raw',
     ])
+    .addOption(
+      new Option('--hardware <kind>', 'machines for which the image has drivers')
+        .choices(HARDWARE)
+        .default('virtual'),
+    )
     .option('--agent <file>', 'Debian package of the agent (default: the newest build)')
     .option('--packages <directory>', 'directory with the pinned packages (default: the sources of apt)')
     .option('--firmware <file>', 'registers of the firmware, as `cluster attest measure -o json` prints them')
@@ -40,6 +48,9 @@ Writes the image in each format, boot.efi, reference values and sbom.cdx.json
                         partition
   netboot  netboot.efi  one program for PXE and HTTP boot; has no state
                         partition
+With \`--hardware server\` the image also starts on servers: it has drivers of
+their disks, network cards and other devices, and needs more memory.
+
 The same packages, agent and provisioning file give the same bytes. The whole
 system is in boot.efi, which the firmware measures before it starts. There is
 no shell, and no login.
@@ -53,7 +64,7 @@ Example:
   cluster image build --provisioning provisioning.json --out image`,
     )
     .action(
-      action<BuildFlags>(async (context, { stateSize, format, ...flags }) =>
+      action<BuildFlags>(async (context, { stateSize, format, hardware, ...flags }) =>
         (await import('../../image/index.ts')).runImageBuild(context, {
           provisioning: flags.provisioning,
           out: flags.out,
@@ -62,6 +73,7 @@ Example:
           firmware: flags.firmware,
           stateSizeMib: stateSize,
           formats: format,
+          hardware,
         }),
       ),
     );
