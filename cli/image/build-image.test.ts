@@ -123,10 +123,24 @@ test('removeUnusedModules() keeps drivers of servers and file systems that volum
   const kernel = 'linux-image-6.1.0-57-amd64';
   const modules = join(directory, kernel, 'lib/modules/6.1.0-57-amd64/kernel');
   const kept = [
-    ...['drivers/ata/ahci.ko', 'drivers/char/tpm/tpm_infineon.ko', 'drivers/net/ethernet/intel/ixgbe/ixgbe.ko'],
-    ...['drivers/scsi/megaraid/megaraid_sas.ko', 'fs/ceph/ceph.ko', 'fs/nfs/nfs.ko', 'net/netfilter/nf_tables.ko'],
+    ...[
+      'drivers/ata/ahci.ko',
+      'drivers/char/tpm/tpm_infineon.ko',
+      'drivers/net/ethernet/intel/ixgbe/ixgbe.ko',
+    ],
+    ...[
+      'drivers/scsi/megaraid/megaraid_sas.ko',
+      'fs/ceph/ceph.ko',
+      'fs/nfs/nfs.ko',
+      'net/netfilter/nf_tables.ko',
+    ],
   ];
-  const unused = ['drivers/gpu/drm/drm.ko', 'drivers/net/wireless/ath/ath.ko', 'fs/jfs/jfs.ko', 'sound/core/snd.ko'];
+  const unused = [
+    'drivers/gpu/drm/drm.ko',
+    'drivers/net/wireless/ath/ath.ko',
+    'fs/jfs/jfs.ko',
+    'sound/core/snd.ko',
+  ];
   for (const path of [...kept, ...unused]) {
     mkdirSync(join(modules, path, '..'), { recursive: true });
     writeFileSync(join(modules, path), '');

@@ -88,7 +88,11 @@ export async function runImageBuild(context: CommandContext, options: ImageBuild
       fetchPackages(context, { lock, directory: options.packages }),
     );
     const parts = await host.step('image-initrd', 'Packing the root directory', () =>
-      createParts(context, { packages: new Map([...packages, [AGENT, agent]]), hardware: options.hardware }, work),
+      createParts(
+        context,
+        { packages: new Map([...packages, [AGENT, agent]]), hardware: options.hardware },
+        work,
+      ),
     );
     const image = assembleImage(parts, {
       ...{ formats: options.formats, provisioning, firmware },

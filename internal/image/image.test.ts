@@ -139,9 +139,7 @@ describe('the list of pinned packages', () => {
     { hardware: 'server', kernel: /^linux-image-[\d.]+-\d+-amd64$/ },
   ] as const)('of this release has one kernel for $hardware machines', ({ hardware, kernel }) => {
     const names = pinnedPackages(hardware).packages.map(({ name }) => name);
-    expect(names.filter((name) => name.startsWith('linux-image-'))).toEqual([
-      expect.stringMatching(kernel),
-    ]);
+    expect(names.filter((name) => name.startsWith('linux-image-'))).toEqual([expect.stringMatching(kernel)]);
     expect(names).toContain('systemd');
   });
 
