@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { createReadStream } from 'node:fs';
-import { mkdir } from 'node:fs/promises';
+import { mkdir, open } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { env, execPath } from 'node:process';
@@ -30,6 +30,9 @@ export const SHOWS_CHALLENGE = /^Then type the code that it shows here/;
 export const ASKS_AGAIN = /^Type the code and press Enter/;
 /** Where systemd-boot finds images on the boot partition. */
 export const SLOTS = '::/EFI/Linux';
+const SECTOR_BYTES = 512;
+/** Of the partition table: the entry of the second partition, and its first sector in there (UEFI 2.10 §5.3.3). */
+const ENTRY = { at: 2 * SECTOR_BYTES + 128, firstSector: 32 };
 const CREDENTIAL = '::/loader/credentials/provisioning.cred';
 /** Time limit of a command, and of a condition: an emulated machine boots in minutes. */
 const COMMAND_MS = 2_400_000;
@@ -86,6 +89,14 @@ export async function copy(from: string, to: string): Promise<void> {
 /** Writes another provisioning file to the boot partition of a disk. */
 export async function writeProvisioning(disk: string, file: string): Promise<void> {
   await run('mcopy', '-o', '-i', `${disk}@@1M`, file, CREDENTIAL);
+}
+
+/** Where the state partition begins, in bytes. */
+export async function statePartition(disk: string): Promise<number> {
+  await using file = await open(disk);
+  const entry = Buffer.alloc(128);
+  await file.read(entry, 0, entry.length, ENTRY.at);
+  return Number(entry.readBigUInt64LE(ENTRY.firstSector)) * SECTOR_BYTES;
 }
 
 /** Waits for a command that must fail. Returns the text that it prints. */
