@@ -184,6 +184,29 @@ describe('sealApprovable()', () => {
     });
   });
 
+  test('a secret that has ended opens with no approval either, also with one that is made afterwards', async () => {
+    const expiryCounter = new NvCounter(0x01800002, 'a test counter');
+    await withSeal(async ({ connection, next }) => {
+      await expiryCounter.start(connection, never);
+      const last = (await expiryCounter.read(connection, never)) ?? 0n;
+      const expiry = { counter: expiryCounter, last };
+      const sealed = await sealApprovable(connection, SECRET, { ...FOR, expiry, generation: next }, never);
+      const approval = approve({ digest: await digestNow(connection), generation: next, sealed });
+      const ending = { ...FOR, expiryCounter };
+      await testApproval(connection, sealed, { ...ending, approval }, never);
+      const unseal = async (by?: PcrApproval): Promise<Uint8Array> =>
+        (await unsealApprovable(connection, sealed, { ...ending, approval: by }, never)).reveal();
+      expect([await unseal(), await unseal(approval)]).toEqual([SECRET.reveal(), SECRET.reveal()]);
+      await expiryCounter.increment(connection, never);
+      for (const by of [
+        undefined,
+        approval,
+        approve({ digest: await digestNow(connection), generation: next + 1n, sealed }),
+      ])
+        await expect(unseal(by)).rejects.toEqual(code('tpm-policy-failed'));
+    });
+  });
+
   test('testApproval() refuses a secret for whose key or disk the approval is not', async () => {
     await withSeal(async ({ connection, sealed, next }) => {
       const digest = await digestNext(connection);

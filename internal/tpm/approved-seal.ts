@@ -4,7 +4,7 @@ import { readPcrs } from './commands/pcr.ts';
 import { policyAuthorize, policyCounter, policyGetDigest, verifySignature } from './commands/policies.ts';
 import { policyOr, policyPcr, startDryRunSession, type PolicySession } from './commands/sessions.ts';
 import type { TpmConnection } from './connection.ts';
-import { TpmError } from './errors.ts';
+import { TpmError, unproved } from './errors.ts';
 import type { NvCounter } from './nv-counter.ts';
 import {
   createdFor,
@@ -12,10 +12,18 @@ import {
   encodeHalves,
   hasPolicy,
   openProved,
+  parseProvedSeal,
   readHalves,
-  unproved,
-  type SealPurpose,
+  type ExpiringPurpose,
 } from './proved-seal.ts';
+import {
+  expiringPolicy,
+  expiryOf,
+  readExpiry,
+  satisfyExpiry,
+  writeExpiry,
+  type SealExpiry,
+} from './seal-expiry.ts';
 import { unsealWithPolicy } from './sealed-object.ts';
 import { pcrDigest } from './structures/pcr-selection.ts';
 import {
@@ -30,7 +38,6 @@ import { policyKeyPublic } from './structures/templates.ts';
 import { WireReader, WireWriter } from './wire.ts';
 
 const MAGIC = 0x63545041; // "cTPA"
-const VERSION = 1;
 const DIGEST_BYTES = 32;
 
 /** Who may approve other values of the PCRs than those at the sealing, and for what. */
@@ -42,7 +49,7 @@ export interface PolicyAuthority {
 }
 
 /** The purpose of a secret whose PCRs the owner of a key may change. */
-export interface ApprovablePurpose extends SealPurpose {
+export interface ApprovablePurpose extends ExpiringPurpose {
   /** undefined: nobody may; the secret opens only with the PCRs at its sealing. */
   readonly authority: PolicyAuthority | undefined;
   /** An approval counts while the counter has at most its generation. */
@@ -70,20 +77,25 @@ export interface PcrApproval {
  *           └─ PolicyAuthorize(key, reference): the key has signed "counter ≤ a generation ∧ these PCRs"
  * ```
  *
- * The first branch needs nobody and ends with the first increment of the counter, i.e. with the first approval.
+ * The first branch needs nobody and ends with the first increment of the counter, i.e. with the first approval. With an `expiry`, both branches end when
+ * its counter passes its last value: then no approval opens the secret either.
  */
 export async function sealApprovable(
   tpm: TpmConnection,
   secret: Secret<Uint8Array>,
-  options: ApprovablePurpose & { readonly authority: PolicyAuthority; readonly generation: bigint },
+  options: Omit<ApprovablePurpose, 'expiryCounter'> & {
+    readonly authority: PolicyAuthority;
+    readonly generation: bigint;
+    readonly expiry?: SealExpiry;
+  },
   signal: AbortSignal,
 ): Promise<Uint8Array> {
-  const { purpose, pcrs, authority, counter, generation } = options;
+  const { purpose, pcrs, authority, counter, generation, expiry } = options;
   const approved = branchOf(authority);
   const policyOf = (digest: Uint8Array): Uint8Array =>
-    orPolicyDigest([policyFor({ counter, generation, pcrs, digest }), approved]);
+    expiringPolicy(orPolicyDigest([policyFor({ counter, generation, pcrs, digest }), approved]), expiry);
   const halves = await createProved(tpm, { secret, purpose, pcrs, policyOf }, signal);
-  const head = new WireWriter().u32(MAGIC).u16(VERSION).u64(generation).bytes(approved);
+  const head = writeExpiry(new WireWriter().u32(MAGIC), expiry).u64(generation).bytes(approved);
   return encodeHalves(head, halves).finish();
 }
 
@@ -100,10 +112,11 @@ export async function unsealApprovable(
   signal: AbortSignal,
 ): Promise<Secret<Uint8Array>> {
   const { pcrs, counter, authority, approval } = options;
-  const { generation, approved, halves } = parseApprovableSeal(sealed);
+  const { last, generation, approved, halves } = parseApprovableSeal(sealed);
+  const expiry = expiryOf(last, options.expiryCounter);
   const created = createdFor(halves, options);
   const own = policyFor({ counter, generation, pcrs, digest: created.pcrDigest });
-  if (!hasPolicy(halves.publicPart, orPolicyDigest([own, approved])))
+  if (!hasPolicy(halves.publicPart, expiringPolicy(orPolicyDigest([own, approved]), expiry)))
     throw unproved('its policy is not that of the PCRs at its sealing, or of an approval');
   const now = pcrDigest(await readPcrs(tpm, { hash: 'sha256', pcrs }, signal), 'sha256');
   const approvedNow = approval?.software.find(({ digest }) => equal(digest, now));
@@ -115,6 +128,7 @@ export async function unsealApprovable(
   const satisfy = async (session: PolicySession): Promise<void> => {
     await satisfied(session);
     await policyOr(tpm, session, [own, approved], signal);
+    await satisfyExpiry(tpm, { session, expiry }, signal);
   };
   return await unsealWithPolicy(tpm, { ...opened, satisfy }, signal);
 }
@@ -130,7 +144,8 @@ export async function testApproval(
   signal: AbortSignal,
 ): Promise<void> {
   const { pcrs, counter, approval } = options;
-  const { generation, halves } = parseApprovableSeal(sealed);
+  const { last, generation, halves } = parseApprovableSeal(sealed);
+  const expiry = expiryOf(last, options.expiryCounter);
   const { pcrDigest: digest } = createdFor(halves, options);
   const own = policyFor({ counter, generation, pcrs, digest });
   for (const each of approval.software) {
@@ -138,7 +153,7 @@ export async function testApproval(
     await using session = await startDryRunSession(tpm, signal);
     await satisfy(session, each.digest);
     const reached = await policyGetDigest(tpm, session, signal);
-    if (!hasPolicy(halves.publicPart, orPolicyDigest([own, reached])))
+    if (!hasPolicy(halves.publicPart, expiringPolicy(orPolicyDigest([own, reached]), expiry)))
       throw unproved('the approval does not lead to the policy of the secret');
   }
 }
@@ -160,6 +175,11 @@ export function generationOfSeal(sealed: Uint8Array): bigint {
   return parseApprovableSeal(sealed).generation;
 }
 
+/** The last value of its counter with which a secret of `sealApprovable()` or `sealProved()` opens; undefined: it does not end. @throws TpmError `tpm-malformed` */
+export function lastValueOfSeal(sealed: Uint8Array): bigint | undefined {
+  return isApprovable(sealed) ? parseApprovableSeal(sealed).last : parseProvedSeal(sealed).last;
+}
+
 /** Whether a blob is one of `sealApprovable()` that this authority may approve PCRs for. */
 export function isApprovableBy(sealed: Uint8Array, authority: PolicyAuthority): boolean {
   if (new WireReader(sealed, 'a sealed secret').u32('magic') !== MAGIC) return false;
@@ -175,12 +195,12 @@ export function isApprovable(sealed: Uint8Array): boolean {
 function parseApprovableSeal(sealed: Uint8Array) {
   const reader = new WireReader(sealed, 'a sealed secret');
   reader.expect(reader.u32('magic'), MAGIC, 'magic');
-  reader.expect(reader.u16('version'), VERSION, 'version');
+  const last = readExpiry(reader);
   const generation = reader.u64('generation');
   const approved = reader.bytes(DIGEST_BYTES, 'policy of an approval');
   const halves = readHalves(reader);
   reader.end();
-  return { generation, approved, halves };
+  return { last, generation, approved, halves };
 }
 
 interface PolicyConditions {

@@ -78,3 +78,8 @@ export class TpmError extends errorClass(tpmErrors) {}
 export function malformed(what: string, details?: Readonly<Record<string, unknown>>): TpmError {
   return new TpmError('tpm-malformed', `reading ${what}`, details === undefined ? {} : { details });
 }
+
+/** The refusal of a sealed secret. */
+export function unproved(why: string, cause?: unknown): TpmError {
+  return new TpmError('tpm-seal-unproved', `unsealing a secret: ${why}`, { cause });
+}

@@ -13,6 +13,7 @@ export { CURVES, digestOf, hashSizeBytes } from './algorithms.ts';
 export {
   approvedStatement,
   generationOfSeal,
+  lastValueOfSeal,
   isApprovable,
   isApprovableBy,
   nameOfSeal,

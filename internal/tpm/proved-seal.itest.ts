@@ -2,8 +2,9 @@ import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { Secret } from '../secret/index.ts';
 import { createSwtpmFactory, type SwtpmFactory } from '../testing/index.ts';
-import { createSealed } from './commands/creation.ts';
+import { createSealed, type ProvedHalves } from './commands/creation.ts';
 import { extendPcr, readPcrs, sealProved, unsealProved, type TpmConnection } from './index.ts';
+import { NvCounter } from './nv-counter.ts';
 import { parseProvedSeal } from './proved-seal.ts';
 import { openStorage } from './storage.ts';
 import { pcrDigest } from './structures/pcr-selection.ts';
@@ -38,7 +39,7 @@ async function withTpm(task: (connection: TpmConnection) => Promise<void>, from 
 const extend = (connection: TpmConnection, pcr: number): Promise<void> =>
   extendPcr(connection, { pcr, hash: 'sha256', digest: STEP }, never);
 
-function encode(parts: ReturnType<typeof parseProvedSeal>): Uint8Array {
+function encode(parts: ProvedHalves): Uint8Array {
   const writer = new WireWriter().u32(0x63545050).u16(1);
   return writer
     .sized(parts.publicPart)
@@ -127,6 +128,45 @@ describe('sealProved()', () => {
           code: expect.stringMatching(/^tpm-/) as unknown,
         });
       }
+    });
+  });
+});
+
+describe('a secret with an end', () => {
+  const expiryCounter = new NvCounter(0x01800002, 'a test counter');
+  const ENDING = { ...FOR, expiryCounter };
+
+  test('opens until its counter is incremented beyond its last value, and never again', async () => {
+    await withTpm(async (connection) => {
+      await expiryCounter.start(connection, never);
+      const now = (await expiryCounter.read(connection, never)) ?? 0n;
+      const seal = (last: bigint): Promise<Uint8Array> =>
+        sealProved(connection, SECRET, { ...FOR, expiry: { counter: expiryCounter, last } }, never);
+      const [sealed, later] = [await seal(now), await seal(now + 1n)];
+      const unseal = async (from: Uint8Array): Promise<Uint8Array> =>
+        (await unsealProved(connection, from, ENDING, never)).reveal();
+      expect([await unseal(sealed), await unseal(later)]).toEqual([SECRET.reveal(), SECRET.reveal()]);
+      await expiryCounter.increment(connection, never);
+      await expect(unseal(sealed)).rejects.toMatchObject({ code: 'tpm-policy-failed' });
+      expect(await unseal(later)).toEqual(SECRET.reveal());
+      await expiryCounter.increment(connection, never);
+      await expect(unseal(later)).rejects.toMatchObject({ code: 'tpm-policy-failed' });
+    });
+  });
+
+  test('opens for no purpose without a counter, with no later end, and not without its end', async () => {
+    await withTpm(async (connection) => {
+      await expiryCounter.start(connection, never);
+      const last = (await expiryCounter.read(connection, never)) ?? 0n;
+      const expiry = { counter: expiryCounter, last };
+      const sealed = await sealProved(connection, SECRET, { ...FOR, expiry }, never);
+      const refused = expect.objectContaining({ code: 'tpm-seal-unproved' });
+      await expect(unsealProved(connection, sealed, FOR, never)).rejects.toEqual(refused);
+      const forged = Buffer.from(sealed);
+      forged.writeBigUInt64BE(last + 1n, 6);
+      await expect(unsealProved(connection, forged, ENDING, never)).rejects.toEqual(refused);
+      const endless = encode(parseProvedSeal(sealed));
+      await expect(unsealProved(connection, endless, ENDING, never)).rejects.toEqual(refused);
     });
   });
 });

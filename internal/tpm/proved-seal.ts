@@ -4,7 +4,16 @@ import { parseCreationData, verifyCreation, type ProvedHalves } from './commands
 import { loadObject, type SealedObject } from './commands/keys.ts';
 import { policyPcr, type PolicySession } from './commands/sessions.ts';
 import type { TpmConnection } from './connection.ts';
-import { TpmError } from './errors.ts';
+import { TpmError, unproved } from './errors.ts';
+import type { NvCounter } from './nv-counter.ts';
+import {
+  expiringPolicy,
+  expiryOf,
+  readExpiry,
+  satisfyExpiry,
+  writeExpiry,
+  type SealExpiry,
+} from './seal-expiry.ts';
 import { sealToPcrs, unsealWithPolicy } from './sealed-object.ts';
 import { openStorage, type Storage } from './storage.ts';
 import { pcrPolicyDigest } from './structures/policy-digest.ts';
@@ -12,7 +21,6 @@ import { sealedObjectTemplate } from './structures/templates.ts';
 import { WireReader, WireWriter } from './wire.ts';
 
 const MAGIC = 0x63545050; // "cTPP"
-const VERSION = 1;
 
 /**
  * The purpose and the PCRs of a sealed secret. `unsealProved()` with another purpose or other PCRs refuses the secret.
@@ -24,52 +32,66 @@ export interface SealPurpose {
   readonly pcrs: readonly number[];
 }
 
+/** The purpose of a secret that may end. */
+export interface ExpiringPurpose extends SealPurpose {
+  /** The counter that ends secrets of this purpose. A secret that has an end opens for no purpose without a counter. */
+  readonly expiryCounter?: NvCounter;
+}
+
 /**
  * Seals a secret to this TPM and the current values of the PCRs. Unlike with `sealSecret()`, the TPM also proves later
  * that the secret was sealed while the PCRs had these values. Other software on the same machine can seal a secret of
  * its own to any future values, but the PCRs have other values while that software runs.
+ * `expiry`: when the secret ends; undefined: never.
  */
 export async function sealProved(
   tpm: TpmConnection,
   secret: Secret<Uint8Array>,
-  { purpose, pcrs }: SealPurpose,
+  { purpose, pcrs, expiry }: SealPurpose & { readonly expiry?: SealExpiry },
   signal: AbortSignal,
 ): Promise<Uint8Array> {
-  const policyOf = (digest: Uint8Array): Uint8Array => pcrPolicyDigest(pcrs, digest);
+  const policyOf = (digest: Uint8Array): Uint8Array => expiringPolicy(pcrPolicyDigest(pcrs, digest), expiry);
   const halves = await createProved(tpm, { secret, purpose, pcrs, policyOf }, signal);
-  return encodeHalves(new WireWriter().u32(MAGIC).u16(VERSION), halves).finish();
+  return encodeHalves(writeExpiry(new WireWriter().u32(MAGIC), expiry), halves).finish();
 }
 
 /**
  * Unseals a secret of `sealProved()`. The sealed secret comes from a disk, so an attacker may have replaced it.
- * @throws TpmError `tpm-policy-failed` when the PCRs have other values, `tpm-storage-key-changed` for a blob of another
+ * @throws TpmError `tpm-policy-failed` when the PCRs have other values or the secret has ended, `tpm-storage-key-changed` for a blob of another
  * TPM, `tpm-credential-rejected` for an altered one, `tpm-seal-unproved` when the secret was sealed for another purpose,
  * to other PCRs, or while the PCRs had other values
  */
 export async function unsealProved(
   tpm: TpmConnection,
   sealed: Uint8Array,
-  purpose: SealPurpose,
+  purpose: ExpiringPurpose,
   signal: AbortSignal,
 ): Promise<Secret<Uint8Array>> {
   const { pcrs } = purpose;
-  const halves = parseProvedSeal(sealed);
+  const { last, ...halves } = parseProvedSeal(sealed);
   const { pcrDigest, parentName } = createdFor(halves, purpose);
-  if (!hasPolicy(halves.publicPart, pcrPolicyDigest(pcrs, pcrDigest)))
+  const expiry = expiryOf(last, purpose.expiryCounter);
+  if (!hasPolicy(halves.publicPart, expiringPolicy(pcrPolicyDigest(pcrs, pcrDigest), expiry)))
     throw unproved('the PCRs had other values when the secret was sealed');
   await using opened = await openProved(tpm, { halves, parentName }, signal);
-  const satisfy = (session: PolicySession): Promise<void> => policyPcr(tpm, { session, pcrs }, signal);
+  const satisfy = async (session: PolicySession): Promise<void> => {
+    await policyPcr(tpm, { session, pcrs }, signal);
+    await satisfyExpiry(tpm, { session, expiry }, signal);
+  };
   return await unsealWithPolicy(tpm, { ...opened, satisfy }, signal);
 }
 
 /** Parses a blob of `sealProved()` from disk. @throws TpmError `tpm-malformed` */
-export function parseProvedSeal(sealed: Uint8Array): ProvedHalves {
+export function parseProvedSeal(sealed: Uint8Array): ProvedHalves & {
+  /** The last value of the counter with which the secret opens; undefined: it does not end. */
+  readonly last: bigint | undefined;
+} {
   const reader = new WireReader(sealed, 'a sealed secret');
   reader.expect(reader.u32('magic'), MAGIC, 'magic');
-  reader.expect(reader.u16('version'), VERSION, 'version');
+  const last = readExpiry(reader);
   const halves = readHalves(reader);
   reader.end();
-  return halves;
+  return { ...halves, last };
 }
 
 /** Seals a secret under a policy, with the proof of its creation for this purpose. */
@@ -158,9 +180,4 @@ function sameNumbers(found: readonly number[], wanted: readonly number[]): boole
 
 function equal(one: Uint8Array, other: Uint8Array): boolean {
   return Buffer.compare(one, other) === 0;
-}
-
-/** The refusal of a sealed secret. */
-export function unproved(why: string, cause?: unknown): TpmError {
-  return new TpmError('tpm-seal-unproved', `unsealing a secret: ${why}`, { cause });
 }

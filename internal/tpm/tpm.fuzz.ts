@@ -54,13 +54,10 @@ const creation = new WireWriter()
   .sized(new Uint8Array(34))
   .sized(new Uint8Array(32))
   .finish();
-const proved = new WireWriter()
-  .u32(0x63545050)
-  .u16(1)
-  .sized(new Uint8Array(78))
-  .sized(new Uint8Array(158))
-  .sized(creation)
-  .sized(new Uint8Array(32));
+const provedAfter = (head: WireWriter): WireWriter =>
+  head.sized(new Uint8Array(78)).sized(new Uint8Array(158)).sized(creation).sized(new Uint8Array(32));
+const proved = provedAfter(new WireWriter().u32(0x63545050).u16(1));
+const ending = provedAfter(new WireWriter().u32(0x63545050).u16(2).u64(7n));
 const counter = encodeNvPublic({
   index: 0x01800001,
   nameHash: 'sha256',
@@ -106,7 +103,12 @@ export const targets: readonly NamedFuzzTarget[] = [
   },
   { name: 'tpm/nv-public', codes, seeds: [counter], parse: parseNvPublic },
   { name: 'tpm/sealed', codes, seeds: [sealed.finish()], parse: parseSealed },
-  { name: 'tpm/proved-seal', codes, seeds: [proved.finish()], parse: parseProvedSeal },
+  {
+    name: 'tpm/proved-seal',
+    codes,
+    seeds: [proved.finish(), ending.finish()],
+    parse: parseProvedSeal,
+  },
   { name: 'tpm/creation-data', codes, seeds: [creation], parse: parseCreationData },
   {
     name: 'tpm/pcr-selection',

@@ -33,11 +33,18 @@ export function counterCondition(limit: bigint): {
   return { operand: new WireWriter().u64(limit).finish(), offset: 0, operation: UNSIGNED_LE };
 }
 
-/** The policy digest after TPM2_PolicyNV with `counterCondition()` in a new session (Part 3, 23.9). */
-export function counterPolicyDigest(counter: NvPublic, limit: bigint): Uint8Array {
+/**
+ * The policy digest after TPM2_PolicyNV with `counterCondition()` (Part 3, 23.9).
+ * @param before the policy digest of the session before the command
+ */
+export function counterPolicyDigest(
+  counter: NvPublic,
+  limit: bigint,
+  before: Uint8Array = START,
+): Uint8Array {
   const { operand, offset, operation } = counterCondition(limit);
   const condition = new WireWriter().bytes(operand).u16(offset).u16(operation).finish();
-  return extended(START, CC.policyNv, digestOf('sha256', condition), nvNameOf(counter));
+  return extended(before, CC.policyNv, digestOf('sha256', condition), nvNameOf(counter));
 }
 
 /**
