@@ -9,9 +9,10 @@ import {
 } from '../../internal/statedisk/index.ts';
 import { isApprovableBy, nameOfSeal, readPcrs } from '../../internal/tpm/index.ts';
 import { diskCounter } from './disk-counter.ts';
-import { advanceApprovals, approvalOf, authorityOf, testApprovalOf, unsealShare } from './disk-seals.ts';
+import { approvalOf, authorityOf, endEarlierSeals, testApprovalOf, unsealShare } from './disk-seals.ts';
 import type { DiskPorts, DiskSettings } from './disk-settings.ts';
 import { checkHeader, commit, openDisk, requireReady } from './disk-state.ts';
+import { digestOfSeal } from './rotate-keys.ts';
 import { DiskError, isLockedDiskError } from './errors.ts';
 
 const REFUSED = 'disk-approval-refused';
@@ -27,6 +28,9 @@ export interface DiskSeal {
   readonly registers: ReadonlyMap<number, Uint8Array>;
   /** For each software that an owner has approved: its registers. */
   readonly approved: readonly ReadonlyMap<number, Uint8Array>[];
+  /** SHA-256 of the sealed node share, which a rotation replaces. */
+  readonly nodeSeal: Uint8Array;
+  readonly keepsClusterShare: boolean;
   /** Whether the TPM releases the shares now, and so at the next start of the same software. */
   readonly opens: boolean;
 }
@@ -50,6 +54,8 @@ export async function readDiskSeal(
     uuid: content.uuid,
     seals: sealsOf(settings, content),
     opens,
+    nodeSeal: digestOfSeal(content.nodeShare),
+    keepsClusterShare: isSealedShare(content.clusterShare),
     approved: approvalOf(settings, content)?.software ?? [],
     ...(await ports.tpm.use(signal, async (connection) => ({
       generation: (await approvalCounter.read(connection, signal)) ?? 0n,
@@ -77,7 +83,7 @@ export async function approveSoftware(
   const { content, verify, sequence } = ready.record;
   refuseForeign(approval, settings, content);
   if (content.approval !== undefined && Buffer.compare(content.approval, bytes) === 0)
-    return advanceApprovals(ports, settings, content, signal);
+    return endEarlierSeals(ports, settings, content, signal);
   const now = await ports.tpm.use(signal, async (connection) => ({
     generation: (await approvalCounter.read(connection, signal)) ?? 0n,
     sequence: await diskCounter.read(connection, signal),
@@ -100,7 +106,7 @@ export async function approveSoftware(
   if (isSealedShare(content.clusterShare))
     await unsealShare(ports, settings, { which: 'cluster', content: next }, signal);
   await commit(ports, { slots, slot: ready.slot === 0 ? 1 : 0, content: next, key }, signal);
-  await advanceApprovals(ports, settings, next, signal);
+  await endEarlierSeals(ports, settings, next, signal);
   ports.log.warn('an owner has approved registers for the state disk', {
     ...{ generation: `${approval.generation}`, software: approval.software.length },
   });

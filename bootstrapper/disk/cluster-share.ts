@@ -15,14 +15,19 @@ import {
 } from '../../internal/statedisk/index.ts';
 import { NO_KEY } from './cryptsetup.ts';
 import { diskCounter } from './disk-counter.ts';
-import { randomSecret, sealShares, testSeals, unsealShare } from './disk-seals.ts';
+import {
+  endEarlierSeals,
+  hasEarlierSeals,
+  randomSecret,
+  sealShares,
+  testSeals,
+  unsealShare,
+} from './disk-seals.ts';
 import { OPENS, type DiskPorts, type DiskSettings } from './disk-settings.ts';
 import { DiskQueue } from './disk-queue.ts';
 import { checkHeader, commit, openDisk, requireReady, type OpenDisk, type Ready } from './disk-state.ts';
-import { DiskError } from './errors.ts';
-
-/** A slot of the LUKS header that exists only while the first one is replaced, in memory. */
-const BESIDE = 2;
+import { DiskError, type DiskErrorCode } from './errors.ts';
+import { replaceSlots } from './header-slots.ts';
 
 /** What a machine asks for at a start, or before it gives its share away. */
 export interface ShareQuestion {
@@ -217,9 +222,15 @@ interface VerifiedDisk extends FoundDisk {
   readonly node: Secret<Uint8Array>;
 }
 
-async function findDisk(ports: DiskPorts, settings: DiskSettings, signal: AbortSignal): Promise<FoundDisk> {
+/** Reads the record of an open disk, and the counter of the TPM. @throws DiskError with this code if the disk is not formatted */
+export async function findDisk(
+  ports: DiskPorts,
+  settings: DiskSettings,
+  signal: AbortSignal,
+  code: DiskErrorCode = 'disk-share-not-moved',
+): Promise<FoundDisk> {
   const disk = await openDisk(ports, settings, signal);
-  const state = requireReady(disk.state, 'disk-share-not-moved');
+  const state = requireReady(disk.state, code);
   const { content, sequence } = state.record;
   const counter = await ports.tpm.use(signal, (connection) => diskCounter.read(connection, signal));
   return { ...disk, state, content, isAhead: isAheadOfCounter(sequence, counter) };
@@ -235,38 +246,40 @@ async function completeMove(ports: DiskPorts, found: FoundDisk, signal: AbortSig
   return 'completed';
 }
 
+/** Completes what an agent that was killed had begun with an open disk. Reads no share from the TPM if there is nothing. @returns whether there was something */
+export async function completeInterrupted(
+  ports: DiskPorts,
+  settings: DiskSettings,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const found = await findDisk(ports, settings, signal);
+  if (!isInterrupted(found) && !(await hasEarlierSeals(ports, settings, found.content, signal))) return false;
+  await verified(ports, found, signal);
+  return true;
+}
+
 /** Verifies the record, and completes what an agent that was killed had begun. */
-async function verified(ports: DiskPorts, found: FoundDisk, signal: AbortSignal): Promise<VerifiedDisk> {
+export async function verified(
+  ports: DiskPorts,
+  found: FoundDisk,
+  signal: AbortSignal,
+): Promise<VerifiedDisk> {
   const { settings, state, slots, content, isAhead } = found;
   const node = await unsealShare(ports, settings, { which: 'node', content }, signal);
   state.record.verify(recordKey(node, content.uuid));
   checkHeader(content);
   if (isAhead) await ports.tpm.use(signal, (connection) => diskCounter.increment(connection, signal));
   if (state.hasOther) await slots.wipe(state.slot === 0 ? 1 : 0);
+  await endEarlierSeals(ports, settings, content, signal);
   return { ...found, node };
 }
 
-/**
- * Replaces the first slot in a copy of the header in memory. The old shares must open it, so that a wrong answer of a signer changes nothing.
- * @returns the new header
- */
-async function replaceSlot(
+function replaceSlot(
   { cryptsetup, content }: VerifiedDisk,
   { from, to }: { readonly from: DiskShares; readonly to: DiskShares },
 ): Promise<Uint8Array> {
   const { uuid, header } = content;
-  const [old, key] = [slotKey(from, uuid), slotKey(to, uuid)];
-  await cryptsetup.putHeader(header);
-  try {
-    await cryptsetup.addSlot(BESIDE, { key, opensWith: old });
-    await cryptsetup.removeSlot(OPENS.shares, key);
-    await cryptsetup.addSlot(OPENS.shares, { key, opensWith: key });
-    await cryptsetup.removeSlot(BESIDE, key);
-    await cryptsetup.check(OPENS.shares, key);
-    return await cryptsetup.readHeader();
-  } finally {
-    await cryptsetup.clear();
-  }
+  return replaceSlots(cryptsetup, header, { from: slotKey(from, uuid), to: slotKey(to, uuid) });
 }
 
 async function put(

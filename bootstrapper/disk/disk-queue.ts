@@ -4,10 +4,17 @@
  */
 export class DiskQueue {
   #last: Promise<unknown> = Promise.resolve();
+  #waiting = 0;
 
   run<T>(work: () => Promise<T>): Promise<T> {
-    const running = this.#last.then(work);
+    this.#waiting += 1;
+    const running = this.#last.then(work).finally(() => (this.#waiting -= 1));
     this.#last = running.catch(() => undefined);
     return running;
+  }
+
+  /** Whether work runs or waits. */
+  get isBusy(): boolean {
+    return this.#waiting > 0;
   }
 }

@@ -14,6 +14,7 @@ import {
 import {
   generationOfSeal,
   isApprovable,
+  lastValueOfSeal,
   readPcrs,
   sealApprovable,
   sealProved,
@@ -21,9 +22,11 @@ import {
   TpmError,
   unsealApprovable,
   unsealProved,
+  type NvCounter,
   type PolicyAuthority,
   type TpmConnection,
 } from '../../internal/tpm/index.ts';
+import { keyCounter } from './disk-counter.ts';
 import type { DiskPorts, DiskSettings } from './disk-settings.ts';
 import { DiskError } from './errors.ts';
 
@@ -72,7 +75,7 @@ export function approvalOf(
 
 /**
  * Seals both shares to the TPM and the current PCRs. With an approval key, an owner can approve other values later.
- * `generation`: whether the approvals before this sealing end with the next increment of their counter.
+ * `generation`: whether the approvals and sealed shares before this sealing end with the next increments of their counters (`endEarlierSeals()`).
  */
 export function sealShares(
   { tpm }: DiskPorts,
@@ -88,9 +91,12 @@ export function sealShares(
   const { shares, uuid } = options;
   const authority = authorityOf(settings, options);
   return tpm.use(signal, async (connection) => {
-    const generation = authority && (await generationFor(connection, options.generation, signal));
+    const valueOf = (counter: NvCounter): Promise<bigint> =>
+      valueFor(connection, { counter, which: options.generation }, signal);
+    const generation = authority && (await valueOf(approvalCounter));
+    const expiry = { counter: keyCounter, last: await valueOf(keyCounter) };
     const seal = (which: keyof DiskShares): Promise<Uint8Array> => {
-      const purpose = { purpose: purposeOf(which, uuid), pcrs };
+      const purpose = { purpose: purposeOf(which, uuid), pcrs, expiry };
       if (authority === undefined || generation === undefined)
         return sealProved(connection, shares[which], purpose, signal);
       const approvable = { ...purpose, authority, counter: approvalCounter, generation };
@@ -104,32 +110,61 @@ export function sealShares(
   });
 }
 
-async function generationFor(
+async function valueFor(
   connection: TpmConnection,
-  which: 'current' | 'next',
+  { counter, which }: { readonly counter: NvCounter; readonly which: 'current' | 'next' },
   signal: AbortSignal,
 ): Promise<bigint> {
-  await approvalCounter.start(connection, signal);
-  const current = (await approvalCounter.read(connection, signal)) ?? 0n;
+  await counter.start(connection, signal);
+  const current = (await counter.read(connection, signal)) ?? 0n;
   return which === 'next' ? current + 1n : current;
 }
 
 /**
- * Increments the counter of approvals to the generation of a verified record, which is ahead by one after a new approval or a
- * recovery: all earlier approvals end.
+ * Increments the counters of approvals and of keys to the values of a verified record, which are ahead by one after a new approval, and after new
+ * shares: all earlier approvals, or sealed shares, end.
  */
-export async function advanceApprovals(
+export async function endEarlierSeals(
   { tpm }: Pick<DiskPorts, 'tpm'>,
   settings: DiskSettings,
   content: RecordContent,
   signal: AbortSignal,
 ): Promise<void> {
-  if (!isApprovable(content.nodeShare)) return;
-  const generation = approvalOf(settings, content)?.generation ?? generationOfSeal(content.nodeShare);
-  await tpm.use(signal, async (connection) => {
-    const counter = await approvalCounter.read(connection, signal);
-    if (counter !== undefined && counter < generation) await approvalCounter.increment(connection, signal);
+  for (const [counter, value] of countersOf(settings, content))
+    await tpm.use(signal, async (connection) => {
+      const now = await counter.read(connection, signal);
+      if (now !== undefined && now < value) await counter.increment(connection, signal);
+    });
+}
+
+/** Whether the counters are behind a record: an agent was killed before `endEarlierSeals()`. */
+export async function hasEarlierSeals(
+  { tpm }: Pick<DiskPorts, 'tpm'>,
+  settings: DiskSettings,
+  content: RecordContent,
+  signal: AbortSignal,
+): Promise<boolean> {
+  return tpm.use(signal, async (connection) => {
+    for (const [counter, value] of countersOf(settings, content))
+      if (((await counter.read(connection, signal)) ?? value) < value) return true;
+    return false;
   });
+}
+
+/** The counters that end earlier approvals and sealed shares, with the values that they have once they have ended them. */
+function countersOf(
+  settings: DiskSettings,
+  content: RecordContent,
+): readonly (readonly [NvCounter, bigint])[] {
+  const { nodeShare } = content;
+  const last = lastValueOfSeal(nodeShare);
+  return [
+    ...(isApprovable(nodeShare)
+      ? [[approvalCounter, approvalOf(settings, content)?.generation ?? generationOfSeal(nodeShare)] as const]
+      : []),
+    // Seals of earlier releases have no end.
+    ...(last === undefined ? [] : [[keyCounter, last] as const]),
+  ];
 }
 
 /** Tests the approval in a record that was not written yet. @throws TpmError */
@@ -254,7 +289,7 @@ function approvablePurpose(
   settings: DiskSettings,
   content: Pick<RecordContent, 'uuid'>,
 ) {
-  const purpose = { purpose: purposeOf(which, content.uuid), pcrs: settings.pcrs };
+  const purpose = { purpose: purposeOf(which, content.uuid), pcrs: settings.pcrs, expiryCounter: keyCounter };
   return { ...purpose, authority: authorityOf(settings, content), counter: approvalCounter };
 }
 

@@ -45,12 +45,28 @@ export const diskErrors = defineErrors({
     'Do nothing: the machine tries again. If this persists, restart bootstrapper.service.',
   ),
   'disk-share-moved': retryable.operator.partial(
-    'The cluster share of the state disk has moved between this machine and the signers, so that keys of the disk are in the memory of the agent. The agent starts again without them.',
+    'The state disk has new keys, or its cluster share has moved between this machine and the signers, so that keys of the disk are in the memory of the agent. The agent starts again without them.',
     'Nothing to do: the agent continues automatically.',
   ),
   'disk-not-provisioned': fault.operator.precondition(
     'The machine has no encrypted state disk: its provisioning file names none.',
-    'Nothing needs to be approved for this machine: it starts with any software. A machine gets a state disk with `cluster provisioning generate --state-disk DEVICE`, when it is set up again.',
+    'Nothing needs to be approved or rotated for this machine: it starts with any software. A machine gets a state disk with `cluster provisioning generate --state-disk DEVICE`, when it is set up again.',
+  ),
+  'disk-rotation-unauthorized': fault.peer.refused(
+    'An order for new keys of the state disk is not signed by an owner whose key this machine was provisioned with, or for whom such an owner has vouched. Nothing was changed.',
+    'Run `cluster node rotate-disk-keys NODE` in the workspace of an owner. Nobody else can have sent a valid order: look at `cluster audit ls` if you did not send one.',
+  ),
+  'disk-rotation-refused': fault.operator.refused(
+    'The machine does not take an order for new keys of its state disk: the order is for another disk, for keys that were replaced since, or for other recovery recipients. Nothing was changed.',
+    'Run `cluster node rotate-disk-keys NODE` again: it reads the state of the disk and signs a new order. If the recovery recipients are not those that you expect, look at `stateDisk` in the provisioning file of the machine first.',
+  ),
+  'disk-rotation-postponed': retryable.operator.precondition(
+    'The machine does not give its state disk new keys now, because its agent ends: a recovery or a reset was ordered. Nothing was changed.',
+    'Wait until `cluster node show NODE` shows the node as healthy, and run the command again. A machine that was reset has a new disk with new keys.',
+  ),
+  'disk-share-moving': retryable.operator.precondition(
+    'The record of the state disk is being changed: the cluster share is being moved, or an approval or other new keys are being stored. Nothing was changed.',
+    'Run the command again in a minute. If this persists, look at `cluster node logs NODE`: a worker may be waiting for a signer.',
   ),
   'disk-approval-refused': fault.operator.refused(
     'The machine does not take an approval for its state disk. Nothing was changed.',
@@ -67,6 +83,11 @@ export class DiskError extends errorClass(diskErrors) {}
 /** Whether the recovery key of an owner would open the disk. */
 export function isLockedDiskError(error: unknown): error is DiskError {
   return error instanceof DiskError && error.code === 'disk-locked';
+}
+
+/** Whether an order for new keys was refused before any key of the disk was read. */
+export function isRotationRefused(error: unknown): error is DiskError {
+  return error instanceof DiskError && error.code === 'disk-rotation-refused';
 }
 
 /** Errors of a cluster share that the signers have not given; all may pass. */

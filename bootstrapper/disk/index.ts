@@ -28,11 +28,13 @@ export {
   DiskError,
   isLockedDiskError,
   isProvedRefusal,
+  isRotationRefused,
   isShareError,
   isShareMoved,
   isStayingDiskError,
   isWrongShareError,
 } from './errors.ts';
+export { rotateDiskKeys, type KeyRotation, type RotationOrder } from './rotate-keys.ts';
 export { openStateDisk, readLockedDisk, recoverStateDisk, type LockedDisk } from './open-disk.ts';
 export { probeMovedShare } from './probe-share.ts';
 export { provisionedDisk } from './provisioned-disk.ts';

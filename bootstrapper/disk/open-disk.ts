@@ -12,12 +12,12 @@ import {
   type OwnerRecovery,
   type RecordContent,
 } from '../../internal/statedisk/index.ts';
-import { askTested, type AskShare } from './cluster-share.ts';
+import { askTested, completeInterrupted, type AskShare } from './cluster-share.ts';
 import { NO_KEY } from './cryptsetup.ts';
 import { diskCounter } from './disk-counter.ts';
 import {
-  advanceApprovals,
   createShares,
+  endEarlierSeals,
   randomSecret,
   readSealedRegisters,
   sealShares,
@@ -34,7 +34,7 @@ import { sealForApprovals } from './seal-for-approvals.ts';
 /**
  * Opens the state disk and mounts its directories. First formats the disk if it is empty or if an earlier formatting
  * was interrupted. After an interruption, the next call continues; a disk that was ready once is never formatted. Does
- * nothing if the disk is open and mounted.
+ * nothing if the disk is open and mounted, unless an agent was killed while it gave the disk new keys.
  * @param askShare asks for the cluster share of a machine that does not keep it, once its record and header are verified
  * @returns what was done
  * @throws DiskError, StateDiskError, LuksError, TpmError: nothing was written to the disk
@@ -44,7 +44,7 @@ export async function openStateDisk(
   settings: DiskSettings,
   signal: AbortSignal,
   askShare: AskShare = refuseToAsk,
-): Promise<'formatted' | 'opened' | 'open'> {
+): Promise<'formatted' | 'opened' | 'completed' | 'open'> {
   await refuseUsedDirectories(ports, settings);
   const disk = await openDisk(ports, settings, signal);
   const { state, cryptsetup, slots } = disk;
@@ -61,7 +61,25 @@ export async function openStateDisk(
   }
   await mountDisk(ports, settings, signal);
   if (state.kind !== 'ready') return 'formatted';
-  return wasMapped ? 'open' : 'opened';
+  if (!wasMapped) return 'opened';
+  return (await completeOpen(ports, disk, signal)) ? 'completed' : 'open';
+}
+
+/** The disk is open and in use, so that a failure is no reason to stop: the next start, or the next change of its record, completes it. */
+async function completeOpen(
+  ports: DiskPorts,
+  { settings, cryptsetup }: OpenDisk,
+  signal: AbortSignal,
+): Promise<boolean> {
+  try {
+    // A key that a killed agent has left in a file in memory.
+    await cryptsetup.clear();
+    return await completeInterrupted(ports, settings, signal);
+  } catch (error) {
+    signal.throwIfAborted();
+    ports.log.warn('interrupted change of the keys of the state disk not completed', { error });
+    return false;
+  }
 }
 
 /**
@@ -129,7 +147,7 @@ export async function recoverStateDisk(
     const next = { uuid, ...parts, ...seals, approval: undefined, header };
     const slot = ready.slot === 0 ? 1 : 0;
     await commit(ports, { slots, slot, content: next, key: recordKey(shares.node, uuid) }, signal);
-    await advanceApprovals(ports, settings, next, signal);
+    await endEarlierSeals(ports, settings, next, signal);
     // The disk is opened last. So an agent that is killed earlier finds the disk closed at its next start, and opens or
     // recovers it.
     if (!(await isMapped(ports, settings))) await cryptsetup.open(OPENS.recovery, recoveryKey);
@@ -164,7 +182,7 @@ async function unlock(
   const key = slotKey({ node, cluster }, uuid);
   if (isAhead) await ports.tpm.use(signal, (connection) => diskCounter.increment(connection, signal));
   if (state.hasOther) await slots.wipe(state.slot === 0 ? 1 : 0);
-  await advanceApprovals(ports, settings, content, signal);
+  await endEarlierSeals(ports, settings, content, signal);
   await cryptsetup.putHeader(content.header);
   try {
     await cryptsetup.open(OPENS.shares, key);

@@ -35,6 +35,7 @@ export {
   MAX_VOUCHERS,
   ownershipStatement,
   resetStatement,
+  diskRotationStatement,
   voucherStatement,
   type OwnerVoucher,
 } from './owner-statements.ts';

@@ -68,6 +68,26 @@ export function resetStatement(node: { readonly clusterId: string; readonly node
 }
 
 /**
+ * The statement that an owner signs to give the state disk of a node new keys. It names the sealed node share that is replaced, so that the signed request
+ * cannot be used for later keys. Parts: cluster id, node id, UUID of the disk, SHA-256 of the seal, threshold (u64 big endian), recipients in sorted order.
+ */
+export function diskRotationStatement(rotation: {
+  readonly clusterId: string;
+  readonly nodeId: string;
+  readonly uuid: string;
+  /** SHA-256 of the sealed node share. */
+  readonly seal: Uint8Array;
+  /** Who gets the new recovery key ("age1…"), in any order. */
+  readonly recipients: readonly string[];
+  /** How many of them must act. */
+  readonly threshold: number;
+}): Uint8Array {
+  const { clusterId, nodeId, uuid, seal, recipients, threshold } = rotation;
+  const parts = [clusterId, nodeId, uuid, seal, u64(BigInt(threshold)), ...recipients.toSorted()] as const;
+  return labeledStatement('cluster/disk-rotation/v1\0', ...parts);
+}
+
+/**
  * The statement that an owner signs to get a client certificate for the Kubernetes API. Parts: cluster id, certificate
  * request.
  */

@@ -22,6 +22,9 @@ const VERSION = 1;
 const STAGES = { formatting: 1, ready: 2 } as const;
 const AT = { version: 8, stage: 12, sequence: 16, metaBytes: 24, checksum: 32, mac: 64, end: 96 } as const;
 
+/** SHA-256 of an order. */
+const ORDER_BYTES = 32;
+
 const base64 = z.base64().transform((text) => new Uint8Array(Buffer.from(text, 'base64')));
 const base64Of = (...lengths: readonly number[]) => base64.refine((bytes) => lengths.includes(bytes.length));
 /** The recovery key for all owners, or a share for each. */
@@ -45,6 +48,7 @@ const metaSchema = z.strictObject({
     .optional(),
   recipientsMac: base64Of(RECIPIENTS_MAC_BYTES).optional(),
   approval: base64.optional(),
+  rotation: base64Of(ORDER_BYTES).optional(),
   registers: z.record(z.string().regex(/^(?:[0-9]|1[0-9]|2[0-3])$/), z.string().regex(/^[0-9a-f]{64}$/)),
 });
 
@@ -63,6 +67,8 @@ export interface RecordContent {
   readonly recipientsMac: Uint8Array | undefined;
   /** The newest approval of an owner (`parseApproval()`); undefined while nobody has approved other registers. */
   readonly approval: Uint8Array | undefined;
+  /** SHA-256 of the newest order of an owner for new keys; undefined while there was none. Earlier releases do not read a record with it. */
+  readonly rotation?: Uint8Array | undefined;
   /** The values of the PCRs when the shares were sealed. They show later which PCR changed. */
   readonly registers: ReadonlyMap<number, Uint8Array>;
   /** The LUKS2 header, `LAYOUT.headerBytes` bytes. */
@@ -106,7 +112,7 @@ export function encodeFormatting(): Uint8Array {
  * @throws RangeError for a content that `parseRecord()` would not take
  */
 export function encodeReady(sequence: bigint, content: RecordContent, key: Secret<Uint8Array>): Uint8Array {
-  const { header, registers, approval, recipientsMac, consoleRecovery: wrapped } = content;
+  const { header, registers, approval, rotation, recipientsMac, consoleRecovery: wrapped } = content;
   if (header.length !== LAYOUT.headerBytes)
     throw new RangeError(`a header has ${LAYOUT.headerBytes} bytes, not ${header.length}`);
   const text = (bytes: Uint8Array): string => Buffer.from(bytes).toString('base64');
@@ -121,6 +127,7 @@ export function encodeReady(sequence: bigint, content: RecordContent, key: Secre
       }),
       ...(recipientsMac !== undefined && { recipientsMac: text(recipientsMac) }),
       ...(approval !== undefined && { approval: text(approval) }),
+      ...(rotation !== undefined && { rotation: text(rotation) }),
       registers: Object.fromEntries(
         [...registers].map(([pcr, value]) => [pcr, Buffer.from(value).toString('hex')]),
       ),
@@ -174,12 +181,13 @@ export function parseRecord(slot: Uint8Array): FoundRecord {
 function contentOf(body: Buffer, metaBytes: number): RecordContent | undefined {
   const parsed = metaSchema.safeParse(parsedJson(body.toString('utf8', 0, metaBytes)));
   if (!parsed.success) return undefined;
-  const { registers, approval, recipientsMac, console: consoleRecovery, ...rest } = parsed.data;
+  const { registers, approval, rotation, recipientsMac, console: consoleRecovery, ...rest } = parsed.data;
   return {
     ...rest,
     consoleRecovery,
     recipientsMac,
     approval,
+    ...(rotation !== undefined && { rotation }),
     registers: new Map(
       Object.entries(registers).map(([pcr, value]) => [
         Number(pcr),

@@ -112,6 +112,7 @@ describe('encodeReady()', () => {
     ['a wrapped recovery key of 47 bytes', forConsole(32, 48, 47)],
     ['no wrapped recovery key', forConsole(32)],
     ['a MAC of 31 bytes over its recipients', { recipientsMac: bytes(31) }],
+    ['a digest of an order of 31 bytes', { rotation: bytes(31) }],
     ['a register of 31 bytes', { registers: new Map([[7, bytes(31)]]) }],
     ['more metadata than a record has', { approval: bytes(65_536) }],
   ])('makes no record with %s, since it would replace a good one', (_, changed) => {
@@ -155,6 +156,12 @@ describe('parseRecord()', () => {
       padded(encodeReady(5n, { ...CONTENT, recovery: SHARES, consoleRecovery }, KEY)),
     );
     expect(found).toMatchObject({ kind: 'ready', content: { recovery: SHARES, consoleRecovery } });
+  });
+
+  test('returns the digest of the order that made the keys', () => {
+    const rotation = bytes(32, 6);
+    const found = parseRecord(padded(encodeReady(5n, { ...CONTENT, rotation }, KEY)));
+    expect(found).toMatchObject({ kind: 'ready', content: { rotation } });
   });
 
   test('does not know a record with content of another form', () => {
