@@ -17,6 +17,7 @@ import type { AgentOptions, AgentPorts } from './agent-ports.ts';
 import type { OpenMachine } from './open-machine.ts';
 import type { OpenStorage } from './open-storage.ts';
 import type { DiskShare } from './statedisk/disk-share-worker.ts';
+import type { DiskKeys } from './statedisk/rotation-order.ts';
 
 /**
  * All parts of the agent, each created once and under one name. Most workers take this whole object, and the type of
@@ -58,6 +59,8 @@ export interface Agent
   readonly isRestoringCluster: () => boolean;
   /** The cluster share of the state disk; undefined without one. */
   readonly diskShare: DiskShare | undefined;
+  /** The keys of the state disk; undefined without one. */
+  readonly diskKeys: DiskKeys | undefined;
   /** Starts and stops etcd, curator and join service on this machine. */
   readonly driver: MachineControlPlaneDriver;
   /** Compares the content of all etcd members while this machine runs the leader. */

@@ -48,6 +48,7 @@ import { proxyWorker, readRegistryCredentials, registriesWorker } from '../regis
 import { directoryWorker, memberWorker, roleFetchWorker } from '../roleserve/index.ts';
 import type { Agent } from './agent-parts.ts';
 import { diskShareWorker } from './statedisk/disk-share-worker.ts';
+import { rotatedKeysRunnable } from './statedisk/rotation-order.ts';
 
 /**
  * The runnables of every member: they follow the node's roles and the list of control planes, report the
@@ -56,6 +57,11 @@ import { diskShareWorker } from './statedisk/disk-share-worker.ts';
 export function memberRunnables(agent: Agent): Readonly<Record<string, Runnable>> {
   const { membership, state, reads } = agent;
   const hung = new HungServices(agent, answeringServices());
+  const diskOptions = {
+    ...agent,
+    holdsKeys: () => agent.keys.holdsKeys(),
+    readKnownCa: () => readKnownClusterCa(agent),
+  };
   return {
     rolefetch: roleFetchWorker({
       ...agent,
@@ -94,11 +100,8 @@ export function memberRunnables(agent: Agent): Readonly<Record<string, Runnable>
           signal,
         ),
     }),
-    'disk-share': diskShareWorker({
-      ...agent,
-      holdsKeys: () => agent.keys.holdsKeys(),
-      readKnownCa: () => readKnownClusterCa(agent),
-    }),
+    'disk-share': diskShareWorker(diskOptions),
+    'disk-keys': rotatedKeysRunnable(diskOptions),
     proxy: proxyWorker(agent),
     evidence: evidenceSocketRunnable(agent),
     collateral: collateralWorker({ ...agent, cache: agent.collateral }),

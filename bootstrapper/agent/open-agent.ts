@@ -38,7 +38,9 @@ export async function openAgent(ports: AgentPorts, options: AgentOptions & Agent
   await rollback.check();
   const valueStore = new RoleValueStore();
   const membership = new NodeMembership(valueStore);
-  const diskShare = createDiskShare({ ...ports, ...options, ...machine, ...storage });
+  const { diskShare, diskKeys } = createDiskShare({ ...ports, ...options, ...machine, ...storage }) ?? {
+    ...{ diskShare: undefined, diskKeys: undefined },
+  };
   const opened = {
     ...ports,
     ...options,
@@ -48,6 +50,7 @@ export async function openAgent(ports: AgentPorts, options: AgentOptions & Agent
     valueStore,
     membership,
     diskShare,
+    diskKeys,
   };
   const { checks, currentAddress, lock, state, streams, signal, blobs: store } = opened;
   const job = new InitJob(

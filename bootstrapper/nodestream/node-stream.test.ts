@@ -197,7 +197,11 @@ function setUp(overrides: Partial<TaskPorts> = {}) {
     files: new MemoryFiles(),
     evidence: { variant: 'tpm', make: async (nonce) => Buffer.from(`quote of ${nonce.length}`) },
     reset: async () => undefined,
-    disk: { describe: async () => new Uint8Array(), approve: async () => undefined },
+    disk: {
+      describe: async () => new Uint8Array(),
+      approve: async () => undefined,
+      rotate: async ({ uuid }) => Buffer.from(`new keys of ${uuid}`),
+    },
     power: async () => undefined,
     probe: async ({ removedNodeId, heldKeys, generation }) =>
       Buffer.from(`${removedNodeId} ${heldKeys} ${generation}`),
@@ -239,6 +243,15 @@ describe('runNodeSession()', () => {
     const what = { case: 'probe', value: { removedNodeId: 'node-0', heldKeys: true, generation: 2n } };
     order({ case: 'task', value: { task: 1n, credit: 16, what } });
     expect(data((await until(3))[1])).toBe('node-0 true 2');
+    orders.close();
+    await ended;
+  });
+
+  test('passes the owner’s order for new disk keys on to the agent, and reports what it has done', async () => {
+    const { order, orders, until, ended } = setUp();
+    const what = { case: 'diskRotation', value: { uuid: 'disk-1' } };
+    order({ case: 'task', value: { task: 1n, credit: 16, what } });
+    expect(data((await until(3))[1])).toBe('new keys of disk-1');
     orders.close();
     await ended;
   });

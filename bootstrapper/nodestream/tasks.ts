@@ -1,7 +1,12 @@
 import type { OwnerVoucher } from '../../internal/crypto/index.ts';
 import type { CommandRunner } from '../../internal/exec/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
-import { PowerAction, type ProbeTask, type Task } from '../../joinservice/curatorproto/gen/streams_pb.js';
+import {
+  PowerAction,
+  type DiskRotationTask,
+  type ProbeTask,
+  type Task,
+} from '../../joinservice/curatorproto/gen/streams_pb.js';
 import { readAuditLog } from './audit-log.ts';
 import { NodeStreamError } from './errors.ts';
 import type { LogFilter, LogRing } from './log-ring.ts';
@@ -52,6 +57,8 @@ export interface TaskPorts {
     describe(nonce: Uint8Array, signal: AbortSignal): Promise<Uint8Array>;
     /** Takes an approval of an owner; it is on the disk when the promise resolves. @throws DiskError */
     approve(approval: Uint8Array): Promise<void>;
+    /** Gives it new keys, as an owner has ordered: the bytes of a `DiskRotationReport`. @throws DiskError */
+    rotate(order: DiskRotationTask): Promise<Uint8Array>;
   };
   /** The metrics of every program on this node that responds. */
   readonly metrics: (signal: AbortSignal) => Promise<string>;
@@ -95,6 +102,9 @@ export async function* runTask(task: Task, ports: TaskPorts, signal: AbortSignal
       return;
     case 'diskApproval':
       await ports.disk.approve(task.what.value.approval);
+      return;
+    case 'diskRotation':
+      yield* packBytes(await ports.disk.rotate(task.what.value));
       return;
     case 'power':
       await ports.power(powerOrderFrom(task), signal);

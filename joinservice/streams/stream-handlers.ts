@@ -7,6 +7,7 @@ import { BACKUP_NAME } from '../../internal/records/index.ts';
 import type { Handlers } from '../../internal/rpc/index.ts';
 import type { Caller, NodeView } from '../curator/index.ts';
 import {
+  DiskRotationReportSchema,
   DiskSealReportSchema,
   PowerAction,
   ProbeReportSchema,
@@ -28,6 +29,8 @@ const LIMITS = {
   /** A slow TPM unseals shares and signs a quote. */
   diskSeal: { timeoutMs: 60_000, maxBytes: 256 * 1024 },
   diskApproval: { timeoutMs: 120_000, maxBytes: 0 },
+  /** A worker also asks the signers for its share. */
+  diskRotation: { timeoutMs: 180_000, maxBytes: 1024 },
   /** Enough for endpoints that do not answer: each takes five seconds, and a few are probed at a time. */
   probe: { timeoutMs: 120_000, maxBytes: 4 * 1024 * 1024 },
 };
@@ -42,6 +45,10 @@ const MAX_WORKSPACE_BYTES = 3 * 1024 * 1024;
 /** The form of boot IDs of Linux. */
 const BOOT_ID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 const NONCE_BYTES = 32;
+/** The length of a SHA-256. */
+const DIGEST_BYTES = 32;
+/** The most recovery recipients of an order, which the node compares with its own. */
+const MAX_RECIPIENTS = 64;
 /** The form of unit names. The node itself decides which units it returns. */
 const UNIT = /^[a-z][a-z0-9-]{0,63}\.service$/;
 const PATH = /^[A-Za-z0-9._-]{0,255}$/;
@@ -85,12 +92,7 @@ export function streamHandlers(parts: StreamHandlerParts): StreamHandlers {
       return { nodeId: session.nodeId, variant, evidence: concat(rest) };
     },
     resetNode: async ({ node, order }, { signal }) => {
-      if (
-        order?.ownerPubKey.length !== ED25519_KEY_BYTES ||
-        order.signature.length !== ED25519_SIGNATURE_BYTES
-      )
-        return refuse('order', 'expected an owner key and a signature');
-      if (order.vouchers.length > MAX_VOUCHERS) refuse('order', `more than ${MAX_VOUCHERS} vouchers`);
+      refuseUnsigned(order);
       await runOnNode(parts, node, { what: { case: 'reset', value: order }, ...LIMITS.reset }, signal);
       return {};
     },
@@ -117,7 +119,9 @@ export function streamHandlers(parts: StreamHandlerParts): StreamHandlers {
 }
 
 /** Calls about the state disk of a node. */
-function diskHandlers(parts: StreamHandlerParts): Pick<StreamHandlers, 'getDiskSeal' | 'approveDisk'> {
+function diskHandlers(
+  parts: StreamHandlerParts,
+): Pick<StreamHandlers, 'getDiskSeal' | 'approveDisk' | 'rotateDiskKeys'> {
   return {
     getDiskSeal: async ({ node, nonce }, { signal }) => {
       if (nonce.length !== NONCE_BYTES) refuse('nonce', `${nonce.length} bytes, not ${NONCE_BYTES}`);
@@ -136,6 +140,15 @@ function diskHandlers(parts: StreamHandlerParts): Pick<StreamHandlers, 'getDiskS
         signal,
       );
       return {};
+    },
+    rotateDiskKeys: async ({ node, order }, { signal }) => {
+      refuseUnsigned(order);
+      const { nodeSeal, recoveryRecipients } = order;
+      if (nodeSeal.length !== DIGEST_BYTES || recoveryRecipients.length > MAX_RECIPIENTS)
+        refuse('order', 'expected the SHA-256 of a seal, and recipients');
+      const task: Task = { what: { case: 'diskRotation', value: order }, ...LIMITS.diskRotation };
+      const { session, chunks } = await runOnNode(parts, node, task, signal);
+      return { report: reportFrom(DiskRotationReportSchema, chunks, session) };
     },
   };
 }
@@ -282,6 +295,19 @@ function logsTaskFrom(logs: LogsTask | undefined): TaskKind {
       refuse('units', `${JSON.stringify(odd.slice(0, 80))} is not a unit of the cluster`);
   }
   return { case: 'logs', value: logs };
+}
+
+/** Refuses an order that cannot be signed by an owner; the node verifies its signature. @throws StreamError `streams-request-invalid` */
+function refuseUnsigned<T extends SignedOrder>(order: T | undefined): asserts order is T {
+  if (order?.ownerPubKey.length !== ED25519_KEY_BYTES || order.signature.length !== ED25519_SIGNATURE_BYTES)
+    return refuse('order', 'expected an owner key and a signature');
+  if (order.vouchers.length > MAX_VOUCHERS) refuse('order', `more than ${MAX_VOUCHERS} vouchers`);
+}
+
+interface SignedOrder {
+  readonly ownerPubKey: Uint8Array;
+  readonly signature: Uint8Array;
+  readonly vouchers: readonly unknown[];
 }
 
 function refuseLongBacklog(backlog: number): void {

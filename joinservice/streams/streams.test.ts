@@ -5,6 +5,7 @@ import type { Call } from '../../internal/rpc/index.ts';
 import { FakeClock } from '../../internal/testing/index.ts';
 import type { Caller, NodeView } from '../curator/index.ts';
 import {
+  DiskRotationReportSchema,
   PowerAction,
   OpenSessionRequestSchema,
   ProbeRemovedRequestSchema,
@@ -405,6 +406,40 @@ describe('invalid requests', () => {
       ).rejects.toEqual(coded('streams-request-invalid'));
     },
   );
+
+  describe('an order for new keys of a state disk', () => {
+    const order = {
+      ...{ ownerPubKey: new Uint8Array(32), signature: new Uint8Array(64), vouchers: [] },
+      ...{ uuid: 'disk', nodeSeal: new Uint8Array(32), recoveryRecipients: ['age1a'], recoveryThreshold: 1 },
+    };
+
+    test('reaches the node, whose report is returned', async () => {
+      const setup = setUp();
+      const node = await openSession(setup);
+      const answer = setup.handlers.rotateDiskKeys({ node: 'n1', order } as never, setup.asOperator);
+      expect(await node.next()).toMatchObject({ value: { what: { case: 'diskRotation', value: order } } });
+      const report = create(DiskRotationReportSchema, { isClusterShareNew: true, endedApprovals: 2 });
+      node.data(1n, toBinary(DiskRotationReportSchema, report));
+      node.done(1n);
+      expect(await answer).toEqual({ report });
+    });
+
+    test.each([
+      ['that is missing', undefined],
+      ['without a signature', { ...order, signature: new Uint8Array() }],
+      ['with a short key', { ...order, ownerPubKey: new Uint8Array(31) }],
+      ['with a short digest', { ...order, nodeSeal: new Uint8Array(31) }],
+      [
+        'with too many recipients',
+        { ...order, recoveryRecipients: Array.from({ length: 65 }, () => 'age1a') },
+      ],
+    ])('%s is refused before a node is called', async (_, odd) => {
+      const { handlers, asOperator } = setUp();
+      await expect(handlers.rotateDiskKeys({ node: 'n1', order: odd } as never, asOperator)).rejects.toEqual(
+        coded('streams-request-invalid'),
+      );
+    });
+  });
 
   test('a nonce of another size is refused', async () => {
     const { handlers, asOperator } = setUp();

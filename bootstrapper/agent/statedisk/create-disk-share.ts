@@ -12,16 +12,17 @@ import type { KnownCa } from '../../joinclient/index.ts';
 import type { AgentOptions, AgentPorts } from '../agent-ports.ts';
 import { askShareWith, probeShareWith } from './create-ask-share.ts';
 import type { DiskShare } from './disk-share-worker.ts';
+import { DiskKeys } from './rotation-order.ts';
 import type { OpenMachine } from '../open-machine.ts';
 import type { OpenStorage } from '../open-storage.ts';
 
-/** The cluster share of the state disk in the provisioning, which a running agent moves; undefined without a state disk. */
+/** The state disk in the provisioning, whose cluster share a running agent moves, and whose keys it replaces; undefined without a state disk. */
 export function createDiskShare(
   parts: AgentPorts &
     Pick<AgentOptions, 'provisioning'> &
     Pick<OpenMachine, 'tpm' | 'evidence'> &
     Pick<OpenStorage, 'state'>,
-): DiskShare | undefined {
+): { readonly diskShare: DiskShare; readonly diskKeys: DiskKeys } | undefined {
   const { provisioning, tpm, log } = parts;
   if (provisioning.stateDisk === undefined || tpm === undefined) return undefined;
   const ports: DiskPorts = { ...parts, tpm, log: log.child('disk') };
@@ -31,11 +32,13 @@ export function createDiskShare(
   const member = { evidence, readKnownCa };
   const askShare = askShareWith(parts, parts, member);
   const probe = probeShareWith(parts, parts, member);
-  return {
-    queue: new DiskQueue(),
+  const queue = new DiskQueue();
+  const diskShare: DiskShare = {
+    queue,
     readKeeper: (signal) => readShareKeeper(ports, settings, signal),
     give: (source, signal) => giveShareToSigner(ports, settings, { source, askShare, signal }),
     probe: (of, signal) => probeMovedShare(ports, settings, { of, probe, signal }),
     takeBack: (signal) => takeShareBack(ports, settings, { askShare, signal }),
   };
+  return { diskShare, diskKeys: new DiskKeys({ ports, settings, askShare, queue }) };
 }

@@ -147,7 +147,7 @@ export function isSettled(state: Pick<RoleState, NodeStateName>): boolean {
 }
 
 /** Waits until this node has started, and until no other work on the disk runs; then has the agent start again. */
-async function startAgain(
+export async function startAgain(
   { reads, clock, end }: DiskShareWorkerOptions,
   queue: DiskQueue,
   { signal, waiting }: Scope,

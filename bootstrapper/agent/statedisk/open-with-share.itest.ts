@@ -150,7 +150,8 @@ function moved(move: 'give' | 'takeBack'): Promise<void> {
     const { clusterId, caPem: clusterCaPem, nodeId } = cluster;
     const controlPlanes = [{ nodeId, host: '127.0.0.9' }];
     const source = { clusterId, clusterCaPem, caGeneration: 1, floors: {}, controlPlanes, endpoints: [] };
-    await (move === 'give' ? share?.give(source, signal) : share?.takeBack(signal));
+    const { diskShare } = share ?? {};
+    await (move === 'give' ? diskShare?.give(source, signal) : diskShare?.takeBack(signal));
   });
 }
 

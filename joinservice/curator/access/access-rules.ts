@@ -219,7 +219,10 @@ export const ACCESS_RULES: Readonly<Record<string, AccessRule>> = {
   'NodeStreams.StreamLogs': { ...people, usedBy: '`node logs`' },
   'NodeStreams.StreamAuditLog': { ...operators, usedBy: '`node logs --audit`' },
   'NodeStreams.GetEvidence': { ...people, usedBy: '`verify`' },
-  'NodeStreams.GetDiskSeal': { ...operators, usedBy: '`attest approve`, `node reboot`' },
+  'NodeStreams.GetDiskSeal': {
+    ...operators,
+    usedBy: '`attest approve`, `node reboot`, `node rotate-disk-keys`',
+  },
   'NodeStreams.ApproveDisk': {
     ...owners,
     usedBy: '`attest approve`',
@@ -229,6 +232,18 @@ export const ACCESS_RULES: Readonly<Record<string, AccessRule>> = {
         signs: 'the registers with which the state disk of this node opens',
         verifiedBy: ['agent'],
         test: 'bootstrapper/disk/disk.itest.ts',
+      },
+    ],
+  },
+  'NodeStreams.RotateDiskKeys': {
+    ...owners,
+    usedBy: '`node rotate-disk-keys`',
+    signed: [
+      {
+        what: 'every rotation',
+        signs: 'the sealed share that is replaced, and the recipients of the new recovery key',
+        verifiedBy: ['agent'],
+        test: 'bootstrapper/agent/statedisk/rotation-order.test.ts',
       },
     ],
   },

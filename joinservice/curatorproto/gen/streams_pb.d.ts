@@ -252,6 +252,12 @@ export declare type Task = Message<"cluster.curator.v1.Task"> & {
      */
     value: DiskApprovalTask;
     case: "diskApproval";
+  } | {
+    /**
+     * @generated from field: cluster.curator.v1.DiskRotationTask disk_rotation = 14;
+     */
+    value: DiskRotationTask;
+    case: "diskRotation";
   } | { case: undefined; value?: undefined };
 };
 
@@ -517,6 +523,32 @@ export declare type DiskSeal = Message<"cluster.curator.v1.DiskSeal"> & {
    * @generated from field: bool opens = 6;
    */
   opens: boolean;
+
+  /**
+   * SHA-256 of the sealed node share, which a rotation of the keys replaces. Empty: an agent of an earlier release.
+   *
+   * @generated from field: bytes node_seal = 7;
+   */
+  nodeSeal: Uint8Array;
+
+  /**
+   * Recipients of the recovery key ("age1…") in the provisioning file of the machine, and how many of them must act.
+   *
+   * @generated from field: repeated string recovery_recipients = 8;
+   */
+  recoveryRecipients: string[];
+
+  /**
+   * @generated from field: uint32 recovery_threshold = 9;
+   */
+  recoveryThreshold: number;
+
+  /**
+   * Whether the machine keeps its cluster share itself. A signer gives it to others.
+   *
+   * @generated from field: bool keeps_cluster_share = 10;
+   */
+  keepsClusterShare: boolean;
 };
 
 /**
@@ -558,6 +590,99 @@ export declare type DiskApprovalTask = Message<"cluster.curator.v1.DiskApprovalT
  * Use `create(DiskApprovalTaskSchema)` to create a new message.
  */
 export declare const DiskApprovalTaskSchema: GenMessage<DiskApprovalTask>;
+
+/**
+ * Answered by a `DiskRotationReport`. The node verifies the signature over `diskRotationStatement` (internal/crypto): by an owner key that it was
+ * provisioned with, or by one that such an owner has vouched for.
+ *
+ * @generated from message cluster.curator.v1.DiskRotationTask
+ */
+export declare type DiskRotationTask = Message<"cluster.curator.v1.DiskRotationTask"> & {
+  /**
+   * Raw Ed25519, 32 bytes.
+   *
+   * @generated from field: bytes owner_pub_key = 1;
+   */
+  ownerPubKey: Uint8Array;
+
+  /**
+   * 64 bytes.
+   *
+   * @generated from field: bytes signature = 2;
+   */
+  signature: Uint8Array;
+
+  /**
+   * At most 16; the last one vouches for `owner_pub_key`.
+   *
+   * @generated from field: repeated cluster.curator.v1.OwnerVoucher vouchers = 3;
+   */
+  vouchers: OwnerVoucher[];
+
+  /**
+   * UUID of the disk.
+   *
+   * @generated from field: string uuid = 4;
+   */
+  uuid: string;
+
+  /**
+   * As in DiskSeal.
+   *
+   * @generated from field: bytes node_seal = 5;
+   */
+  nodeSeal: Uint8Array;
+
+  /**
+   * As in DiskSeal: the order is for these recipients only.
+   *
+   * @generated from field: repeated string recovery_recipients = 6;
+   */
+  recoveryRecipients: string[];
+
+  /**
+   * @generated from field: uint32 recovery_threshold = 7;
+   */
+  recoveryThreshold: number;
+};
+
+/**
+ * Describes the message cluster.curator.v1.DiskRotationTask.
+ * Use `create(DiskRotationTaskSchema)` to create a new message.
+ */
+export declare const DiskRotationTaskSchema: GenMessage<DiskRotationTask>;
+
+/**
+ * @generated from message cluster.curator.v1.DiskRotationReport
+ */
+export declare type DiskRotationReport = Message<"cluster.curator.v1.DiskRotationReport"> & {
+  /**
+   * Whether the cluster share is a new one, or stays because a signer derives it.
+   *
+   * @generated from field: bool is_cluster_share_new = 1;
+   */
+  isClusterShareNew: boolean;
+
+  /**
+   * The number of sets of registers that were approved, and are no longer.
+   *
+   * @generated from field: uint32 ended_approvals = 2;
+   */
+  endedApprovals: number;
+
+  /**
+   * Whether an earlier call with the same order has carried it out.
+   *
+   * @generated from field: bool is_repeated = 3;
+   */
+  isRepeated: boolean;
+};
+
+/**
+ * Describes the message cluster.curator.v1.DiskRotationReport.
+ * Use `create(DiskRotationReportSchema)` to create a new message.
+ */
+export declare const DiskRotationReportSchema: GenMessage<DiskRotationReport>;
 
 /**
  * @generated from message cluster.curator.v1.MetricsTask
@@ -1049,6 +1174,45 @@ export declare type ApproveDiskResponse = Message<"cluster.curator.v1.ApproveDis
 export declare const ApproveDiskResponseSchema: GenMessage<ApproveDiskResponse>;
 
 /**
+ * @generated from message cluster.curator.v1.RotateDiskKeysRequest
+ */
+export declare type RotateDiskKeysRequest = Message<"cluster.curator.v1.RotateDiskKeysRequest"> & {
+  /**
+   * ID or name of the node.
+   *
+   * @generated from field: string node = 1;
+   */
+  node: string;
+
+  /**
+   * @generated from field: cluster.curator.v1.DiskRotationTask order = 2;
+   */
+  order?: DiskRotationTask | undefined;
+};
+
+/**
+ * Describes the message cluster.curator.v1.RotateDiskKeysRequest.
+ * Use `create(RotateDiskKeysRequestSchema)` to create a new message.
+ */
+export declare const RotateDiskKeysRequestSchema: GenMessage<RotateDiskKeysRequest>;
+
+/**
+ * @generated from message cluster.curator.v1.RotateDiskKeysResponse
+ */
+export declare type RotateDiskKeysResponse = Message<"cluster.curator.v1.RotateDiskKeysResponse"> & {
+  /**
+   * @generated from field: cluster.curator.v1.DiskRotationReport report = 1;
+   */
+  report?: DiskRotationReport | undefined;
+};
+
+/**
+ * Describes the message cluster.curator.v1.RotateDiskKeysResponse.
+ * Use `create(RotateDiskKeysResponseSchema)` to create a new message.
+ */
+export declare const RotateDiskKeysResponseSchema: GenMessage<RotateDiskKeysResponse>;
+
+/**
  * @generated from message cluster.curator.v1.ResetNodeRequest
  */
 export declare type ResetNodeRequest = Message<"cluster.curator.v1.ResetNodeRequest"> & {
@@ -1386,6 +1550,17 @@ export declare const NodeStreams: GenService<{
     methodKind: "unary";
     input: typeof ApproveDiskRequestSchema;
     output: typeof ApproveDiskResponseSchema;
+  },
+  /**
+   * Sends an order, signed by an owner, to give the state disk of a node new keys while it is mounted. Succeeds when the new keys are in the record of the
+   * disk, and the TPM has ended the earlier ones. The agent then starts again without them in its memory.
+   *
+   * @generated from rpc cluster.curator.v1.NodeStreams.RotateDiskKeys
+   */
+  rotateDiskKeys: {
+    methodKind: "unary";
+    input: typeof RotateDiskKeysRequestSchema;
+    output: typeof RotateDiskKeysResponseSchema;
   },
   /**
    * Lets a control plane probe every endpoint of every reachable node with test credentials in the name of a removed node. The

@@ -12,7 +12,7 @@ import { file_curator } from "./curator_pb.js";
  * Describes the file streams.proto.
  */
 export const file_streams = /*@__PURE__*/
-  fileDesc("Cg1zdHJlYW1zLnByb3RvEhJjbHVzdGVyLmN1cmF0b3IudjEiqwEKEk9wZW5TZXNzaW9uUmVxdWVzdBIuCgVoZWxsbxgBIAEoCzIdLmNsdXN0ZXIuY3VyYXRvci52MS5Ob2RlSGVsbG9IABIsCgRkYXRhGAIgASgLMhwuY2x1c3Rlci5jdXJhdG9yLnYxLlRhc2tEYXRhSAASLAoEZG9uZRgDIAEoCzIcLmNsdXN0ZXIuY3VyYXRvci52MS5UYXNrRG9uZUgAQgkKB21lc3NhZ2UiIgoJTm9kZUhlbGxvEhUKDWFnZW50X3ZlcnNpb24YASABKAkiNwoIVGFza0RhdGESDAoEdGFzaxgBIAEoBBIMCgRkYXRhGAIgASgMEg8KB2Ryb3BwZWQYAyABKAQiRgoIVGFza0RvbmUSDAoEdGFzaxgBIAEoBBIsCgVlcnJvchgCIAEoCzIdLmNsdXN0ZXIuY3VyYXRvci52MS5MYXN0RXJyb3Ii0AEKE09wZW5TZXNzaW9uUmVzcG9uc2USKAoEdGFzaxgBIAEoCzIYLmNsdXN0ZXIuY3VyYXRvci52MS5UYXNrSAASLAoGY3JlZGl0GAIgASgLMhouY2x1c3Rlci5jdXJhdG9yLnYxLkNyZWRpdEgAEiwKBmNhbmNlbBgDIAEoCzIaLmNsdXN0ZXIuY3VyYXRvci52MS5DYW5jZWxIABIoCgRpZGxlGAQgASgLMhguY2x1c3Rlci5jdXJhdG9yLnYxLklkbGVIAEIJCgdtZXNzYWdlIvAECgRUYXNrEgwKBHRhc2sYASABKAQSDgoGY3JlZGl0GAIgASgNEiwKBGxvZ3MYAyABKAsyHC5jbHVzdGVyLmN1cmF0b3IudjEuTG9nc1Rhc2tIABI0CghldmlkZW5jZRgEIAEoCzIgLmNsdXN0ZXIuY3VyYXRvci52MS5FdmlkZW5jZVRhc2tIABIyCgdtZXRyaWNzGAUgASgLMh8uY2x1c3Rlci5jdXJhdG9yLnYxLk1ldHJpY3NUYXNrSAASLgoFcmVzZXQYBiABKAsyHS5jbHVzdGVyLmN1cmF0b3IudjEuUmVzZXRUYXNrSAASLgoFcHJvYmUYByABKAsyHS5jbHVzdGVyLmN1cmF0b3IudjEuUHJvYmVUYXNrSAASNQoJYXVkaXRfbG9nGAggASgLMiAuY2x1c3Rlci5jdXJhdG9yLnYxLkF1ZGl0TG9nVGFza0gAEjAKBmJhY2t1cBgJIAEoCzIeLmNsdXN0ZXIuY3VyYXRvci52MS5CYWNrdXBUYXNrSAASLgoFcG93ZXIYCiABKAsyHS5jbHVzdGVyLmN1cmF0b3IudjEuUG93ZXJUYXNrSAASOwoMZmV0Y2hfYmFja3VwGAsgASgLMiMuY2x1c3Rlci5jdXJhdG9yLnYxLkZldGNoQmFja3VwVGFza0gAEjUKCWRpc2tfc2VhbBgMIAEoCzIgLmNsdXN0ZXIuY3VyYXRvci52MS5EaXNrU2VhbFRhc2tIABI9Cg1kaXNrX2FwcHJvdmFsGA0gASgLMiQuY2x1c3Rlci5jdXJhdG9yLnYxLkRpc2tBcHByb3ZhbFRhc2tIAEIGCgR3aGF0IigKBkNyZWRpdBIMCgR0YXNrGAEgASgEEhAKCG1lc3NhZ2VzGAIgASgNIhYKBkNhbmNlbBIMCgR0YXNrGAEgASgEIgYKBElkbGUigAEKCExvZ3NUYXNrEg4KBHBhdGgYASABKAlIABIqCgV1bml0cxgCIAEoCzIZLmNsdXN0ZXIuY3VyYXRvci52MS5Vbml0c0gAEg8KB2JhY2tsb2cYAyABKA0SDgoGZm9sbG93GAQgASgIEg0KBWV4YWN0GAUgASgIQggKBnNvdXJjZSIvCgxBdWRpdExvZ1Rhc2sSDwoHYmFja2xvZxgBIAEoDRIOCgZmb2xsb3cYAiABKAgiFgoFVW5pdHMSDQoFbmFtZXMYASADKAkiHQoMRXZpZGVuY2VUYXNrEg0KBW5vbmNlGAEgASgMIh0KDERpc2tTZWFsVGFzaxINCgVub25jZRgBIAEoDCJBCg5EaXNrU2VhbFJlcG9ydBIMCgRzZWFsGAEgASgMEg8KB3ZhcmlhbnQYAiABKAkSEAoIZXZpZGVuY2UYAyABKAwi9AEKCERpc2tTZWFsEgwKBHV1aWQYASABKAkSDQoFc2VhbHMYAiADKAwSEgoKZ2VuZXJhdGlvbhgDIAEoBBI+CglyZWdpc3RlcnMYBCADKAsyKy5jbHVzdGVyLmN1cmF0b3IudjEuRGlza1NlYWwuUmVnaXN0ZXJzRW50cnkSNgoIYXBwcm92ZWQYBSADKAsyJC5jbHVzdGVyLmN1cmF0b3IudjEuQXBwcm92ZWRTb2Z0d2FyZRINCgVvcGVucxgGIAEoCBowCg5SZWdpc3RlcnNFbnRyeRILCgNrZXkYASABKA0SDQoFdmFsdWUYAiABKAw6AjgBIowBChBBcHByb3ZlZFNvZnR3YXJlEkYKCXJlZ2lzdGVycxgBIAMoCzIzLmNsdXN0ZXIuY3VyYXRvci52MS5BcHByb3ZlZFNvZnR3YXJlLlJlZ2lzdGVyc0VudHJ5GjAKDlJlZ2lzdGVyc0VudHJ5EgsKA2tleRgBIAEoDRINCgV2YWx1ZRgCIAEoDDoCOAEiJAoQRGlza0FwcHJvdmFsVGFzaxIQCghhcHByb3ZhbBgBIAEoDCINCgtNZXRyaWNzVGFzayI0CgpCYWNrdXBUYXNrEhMKC2NlcnRpZmljYXRlGAEgASgMEhEKCXdvcmtzcGFjZRgCIAEoDCIfCg9GZXRjaEJhY2t1cFRhc2sSDAoEbmFtZRgBIAEoCSJNCglQb3dlclRhc2sSLwoGYWN0aW9uGAEgASgOMh8uY2x1c3Rlci5jdXJhdG9yLnYxLlBvd2VyQWN0aW9uEg8KB2Jvb3RfaWQYAiABKAkiaQoJUmVzZXRUYXNrEhUKDW93bmVyX3B1Yl9rZXkYASABKAwSEQoJc2lnbmF0dXJlGAIgASgMEjIKCHZvdWNoZXJzGAMgAygLMiAuY2x1c3Rlci5jdXJhdG9yLnYxLk93bmVyVm91Y2hlciItCgxPd25lclZvdWNoZXISCgoCYnkYASABKAwSEQoJc2lnbmF0dXJlGAIgASgMIksKCVByb2JlVGFzaxIXCg9yZW1vdmVkX25vZGVfaWQYASABKAkSEQoJaGVsZF9rZXlzGAIgASgIEhIKCmdlbmVyYXRpb24YAyABKAQiTQoLUHJvYmVSZXBvcnQSMAoHcmVzdWx0cxgBIAMoCzIfLmNsdXN0ZXIuY3VyYXRvci52MS5Qcm9iZVJlc3VsdBIMCgRhd2F5GAIgAygJIvQBCgtQcm9iZVJlc3VsdBIMCgRub2RlGAEgASgJEhAKCGVuZHBvaW50GAIgASgJEhIKCmNyZWRlbnRpYWwYAyABKAkSOAoHb3V0Y29tZRgEIAEoDjInLmNsdXN0ZXIuY3VyYXRvci52MS5Qcm9iZVJlc3VsdC5PdXRjb21lEg4KBmRldGFpbBgFIAEoCSJnCgdPdXRjb21lEhcKE09VVENPTUVfVU5TUEVDSUZJRUQQABITCg9PVVRDT01FX1JFRlVTRUQQARIUChBPVVRDT01FX0FETUlUVEVEEAISGAoUT1VUQ09NRV9JTkNPTkNMVVNJVkUQAyJNChFTdHJlYW1Mb2dzUmVxdWVzdBIMCgRub2RlGAEgASgJEioKBGxvZ3MYAiABKAsyHC5jbHVzdGVyLmN1cmF0b3IudjEuTG9nc1Rhc2siWgoVU3RyZWFtQXVkaXRMb2dSZXF1ZXN0EgwKBG5vZGUYASABKAkSMwoJYXVkaXRfbG9nGAIgASgLMiAuY2x1c3Rlci5jdXJhdG9yLnYxLkF1ZGl0TG9nVGFzayI0ChJTdHJlYW1Mb2dzUmVzcG9uc2USDQoFbGluZXMYASABKAwSDwoHZHJvcHBlZBgCIAEoBCIxChJHZXRFdmlkZW5jZVJlcXVlc3QSDAoEbm9kZRgBIAEoCRINCgVub25jZRgCIAEoDCJJChNHZXRFdmlkZW5jZVJlc3BvbnNlEg8KB25vZGVfaWQYASABKAkSDwoHdmFyaWFudBgCIAEoCRIQCghldmlkZW5jZRgDIAEoDCIxChJHZXREaXNrU2VhbFJlcXVlc3QSDAoEbm9kZRgBIAEoCRINCgVub25jZRgCIAEoDCJaChNHZXREaXNrU2VhbFJlc3BvbnNlEg8KB25vZGVfaWQYASABKAkSMgoGcmVwb3J0GAIgASgLMiIuY2x1c3Rlci5jdXJhdG9yLnYxLkRpc2tTZWFsUmVwb3J0IloKEkFwcHJvdmVEaXNrUmVxdWVzdBIMCgRub2RlGAEgASgJEjYKCGFwcHJvdmFsGAIgASgLMiQuY2x1c3Rlci5jdXJhdG9yLnYxLkRpc2tBcHByb3ZhbFRhc2siFQoTQXBwcm92ZURpc2tSZXNwb25zZSJOChBSZXNldE5vZGVSZXF1ZXN0EgwKBG5vZGUYASABKAkSLAoFb3JkZXIYAiABKAsyHS5jbHVzdGVyLmN1cmF0b3IudjEuUmVzZXRUYXNrIhMKEVJlc2V0Tm9kZVJlc3BvbnNlIlAKEkNoYW5nZVBvd2VyUmVxdWVzdBIMCgRub2RlGAEgASgJEiwKBXBvd2VyGAIgASgLMh0uY2x1c3Rlci5jdXJhdG9yLnYxLlBvd2VyVGFzayIVChNDaGFuZ2VQb3dlclJlc3BvbnNlIlEKE1Byb2JlUmVtb3ZlZFJlcXVlc3QSDAoEbm9kZRgBIAEoCRIsCgVwcm9iZRgCIAEoCzIdLmNsdXN0ZXIuY3VyYXRvci52MS5Qcm9iZVRhc2siRwoUUHJvYmVSZW1vdmVkUmVzcG9uc2USLwoGcmVwb3J0GAEgASgLMh8uY2x1c3Rlci5jdXJhdG9yLnYxLlByb2JlUmVwb3J0IiEKEUdldE1ldHJpY3NSZXF1ZXN0EgwKBG5vZGUYASABKAkiIgoSR2V0TWV0cmljc1Jlc3BvbnNlEgwKBHRleHQYASABKAkiUQoRVGFrZUJhY2t1cFJlcXVlc3QSDAoEbm9kZRgBIAEoCRIuCgZiYWNrdXAYAiABKAsyHi5jbHVzdGVyLmN1cmF0b3IudjEuQmFja3VwVGFzayIiChJUYWtlQmFja3VwUmVzcG9uc2USDAoEZGF0YRgBIAEoDCJXChJGZXRjaEJhY2t1cFJlcXVlc3QSDAoEbm9kZRgBIAEoCRIzCgZiYWNrdXAYAiABKAsyIy5jbHVzdGVyLmN1cmF0b3IudjEuRmV0Y2hCYWNrdXBUYXNrIiMKE0ZldGNoQmFja3VwUmVzcG9uc2USDAoEZGF0YRgBIAEoDCpaCgtQb3dlckFjdGlvbhIcChhQT1dFUl9BQ1RJT05fVU5TUEVDSUZJRUQQABIXChNQT1dFUl9BQ1RJT05fUkVCT09UEAESFAoQUE9XRVJfQUNUSU9OX09GRhACMpIJCgtOb2RlU3RyZWFtcxJiCgtPcGVuU2Vzc2lvbhImLmNsdXN0ZXIuY3VyYXRvci52MS5PcGVuU2Vzc2lvblJlcXVlc3QaJy5jbHVzdGVyLmN1cmF0b3IudjEuT3BlblNlc3Npb25SZXNwb25zZSgBMAESXQoKU3RyZWFtTG9ncxIlLmNsdXN0ZXIuY3VyYXRvci52MS5TdHJlYW1Mb2dzUmVxdWVzdBomLmNsdXN0ZXIuY3VyYXRvci52MS5TdHJlYW1Mb2dzUmVzcG9uc2UwARJlCg5TdHJlYW1BdWRpdExvZxIpLmNsdXN0ZXIuY3VyYXRvci52MS5TdHJlYW1BdWRpdExvZ1JlcXVlc3QaJi5jbHVzdGVyLmN1cmF0b3IudjEuU3RyZWFtTG9nc1Jlc3BvbnNlMAESXgoLR2V0RXZpZGVuY2USJi5jbHVzdGVyLmN1cmF0b3IudjEuR2V0RXZpZGVuY2VSZXF1ZXN0GicuY2x1c3Rlci5jdXJhdG9yLnYxLkdldEV2aWRlbmNlUmVzcG9uc2USWAoJUmVzZXROb2RlEiQuY2x1c3Rlci5jdXJhdG9yLnYxLlJlc2V0Tm9kZVJlcXVlc3QaJS5jbHVzdGVyLmN1cmF0b3IudjEuUmVzZXROb2RlUmVzcG9uc2USXgoLQ2hhbmdlUG93ZXISJi5jbHVzdGVyLmN1cmF0b3IudjEuQ2hhbmdlUG93ZXJSZXF1ZXN0GicuY2x1c3Rlci5jdXJhdG9yLnYxLkNoYW5nZVBvd2VyUmVzcG9uc2USXgoLR2V0RGlza1NlYWwSJi5jbHVzdGVyLmN1cmF0b3IudjEuR2V0RGlza1NlYWxSZXF1ZXN0GicuY2x1c3Rlci5jdXJhdG9yLnYxLkdldERpc2tTZWFsUmVzcG9uc2USXgoLQXBwcm92ZURpc2sSJi5jbHVzdGVyLmN1cmF0b3IudjEuQXBwcm92ZURpc2tSZXF1ZXN0GicuY2x1c3Rlci5jdXJhdG9yLnYxLkFwcHJvdmVEaXNrUmVzcG9uc2USYQoMUHJvYmVSZW1vdmVkEicuY2x1c3Rlci5jdXJhdG9yLnYxLlByb2JlUmVtb3ZlZFJlcXVlc3QaKC5jbHVzdGVyLmN1cmF0b3IudjEuUHJvYmVSZW1vdmVkUmVzcG9uc2USWwoKR2V0TWV0cmljcxIlLmNsdXN0ZXIuY3VyYXRvci52MS5HZXRNZXRyaWNzUmVxdWVzdBomLmNsdXN0ZXIuY3VyYXRvci52MS5HZXRNZXRyaWNzUmVzcG9uc2USXQoKVGFrZUJhY2t1cBIlLmNsdXN0ZXIuY3VyYXRvci52MS5UYWtlQmFja3VwUmVxdWVzdBomLmNsdXN0ZXIuY3VyYXRvci52MS5UYWtlQmFja3VwUmVzcG9uc2UwARJgCgtGZXRjaEJhY2t1cBImLmNsdXN0ZXIuY3VyYXRvci52MS5GZXRjaEJhY2t1cFJlcXVlc3QaJy5jbHVzdGVyLmN1cmF0b3IudjEuRmV0Y2hCYWNrdXBSZXNwb25zZTABYgZwcm90bzM", [file_curator]);
+  fileDesc("Cg1zdHJlYW1zLnByb3RvEhJjbHVzdGVyLmN1cmF0b3IudjEiqwEKEk9wZW5TZXNzaW9uUmVxdWVzdBIuCgVoZWxsbxgBIAEoCzIdLmNsdXN0ZXIuY3VyYXRvci52MS5Ob2RlSGVsbG9IABIsCgRkYXRhGAIgASgLMhwuY2x1c3Rlci5jdXJhdG9yLnYxLlRhc2tEYXRhSAASLAoEZG9uZRgDIAEoCzIcLmNsdXN0ZXIuY3VyYXRvci52MS5UYXNrRG9uZUgAQgkKB21lc3NhZ2UiIgoJTm9kZUhlbGxvEhUKDWFnZW50X3ZlcnNpb24YASABKAkiNwoIVGFza0RhdGESDAoEdGFzaxgBIAEoBBIMCgRkYXRhGAIgASgMEg8KB2Ryb3BwZWQYAyABKAQiRgoIVGFza0RvbmUSDAoEdGFzaxgBIAEoBBIsCgVlcnJvchgCIAEoCzIdLmNsdXN0ZXIuY3VyYXRvci52MS5MYXN0RXJyb3Ii0AEKE09wZW5TZXNzaW9uUmVzcG9uc2USKAoEdGFzaxgBIAEoCzIYLmNsdXN0ZXIuY3VyYXRvci52MS5UYXNrSAASLAoGY3JlZGl0GAIgASgLMhouY2x1c3Rlci5jdXJhdG9yLnYxLkNyZWRpdEgAEiwKBmNhbmNlbBgDIAEoCzIaLmNsdXN0ZXIuY3VyYXRvci52MS5DYW5jZWxIABIoCgRpZGxlGAQgASgLMhguY2x1c3Rlci5jdXJhdG9yLnYxLklkbGVIAEIJCgdtZXNzYWdlIq8FCgRUYXNrEgwKBHRhc2sYASABKAQSDgoGY3JlZGl0GAIgASgNEiwKBGxvZ3MYAyABKAsyHC5jbHVzdGVyLmN1cmF0b3IudjEuTG9nc1Rhc2tIABI0CghldmlkZW5jZRgEIAEoCzIgLmNsdXN0ZXIuY3VyYXRvci52MS5FdmlkZW5jZVRhc2tIABIyCgdtZXRyaWNzGAUgASgLMh8uY2x1c3Rlci5jdXJhdG9yLnYxLk1ldHJpY3NUYXNrSAASLgoFcmVzZXQYBiABKAsyHS5jbHVzdGVyLmN1cmF0b3IudjEuUmVzZXRUYXNrSAASLgoFcHJvYmUYByABKAsyHS5jbHVzdGVyLmN1cmF0b3IudjEuUHJvYmVUYXNrSAASNQoJYXVkaXRfbG9nGAggASgLMiAuY2x1c3Rlci5jdXJhdG9yLnYxLkF1ZGl0TG9nVGFza0gAEjAKBmJhY2t1cBgJIAEoCzIeLmNsdXN0ZXIuY3VyYXRvci52MS5CYWNrdXBUYXNrSAASLgoFcG93ZXIYCiABKAsyHS5jbHVzdGVyLmN1cmF0b3IudjEuUG93ZXJUYXNrSAASOwoMZmV0Y2hfYmFja3VwGAsgASgLMiMuY2x1c3Rlci5jdXJhdG9yLnYxLkZldGNoQmFja3VwVGFza0gAEjUKCWRpc2tfc2VhbBgMIAEoCzIgLmNsdXN0ZXIuY3VyYXRvci52MS5EaXNrU2VhbFRhc2tIABI9Cg1kaXNrX2FwcHJvdmFsGA0gASgLMiQuY2x1c3Rlci5jdXJhdG9yLnYxLkRpc2tBcHByb3ZhbFRhc2tIABI9Cg1kaXNrX3JvdGF0aW9uGA4gASgLMiQuY2x1c3Rlci5jdXJhdG9yLnYxLkRpc2tSb3RhdGlvblRhc2tIAEIGCgR3aGF0IigKBkNyZWRpdBIMCgR0YXNrGAEgASgEEhAKCG1lc3NhZ2VzGAIgASgNIhYKBkNhbmNlbBIMCgR0YXNrGAEgASgEIgYKBElkbGUigAEKCExvZ3NUYXNrEg4KBHBhdGgYASABKAlIABIqCgV1bml0cxgCIAEoCzIZLmNsdXN0ZXIuY3VyYXRvci52MS5Vbml0c0gAEg8KB2JhY2tsb2cYAyABKA0SDgoGZm9sbG93GAQgASgIEg0KBWV4YWN0GAUgASgIQggKBnNvdXJjZSIvCgxBdWRpdExvZ1Rhc2sSDwoHYmFja2xvZxgBIAEoDRIOCgZmb2xsb3cYAiABKAgiFgoFVW5pdHMSDQoFbmFtZXMYASADKAkiHQoMRXZpZGVuY2VUYXNrEg0KBW5vbmNlGAEgASgMIh0KDERpc2tTZWFsVGFzaxINCgVub25jZRgBIAEoDCJBCg5EaXNrU2VhbFJlcG9ydBIMCgRzZWFsGAEgASgMEg8KB3ZhcmlhbnQYAiABKAkSEAoIZXZpZGVuY2UYAyABKAwi3QIKCERpc2tTZWFsEgwKBHV1aWQYASABKAkSDQoFc2VhbHMYAiADKAwSEgoKZ2VuZXJhdGlvbhgDIAEoBBI+CglyZWdpc3RlcnMYBCADKAsyKy5jbHVzdGVyLmN1cmF0b3IudjEuRGlza1NlYWwuUmVnaXN0ZXJzRW50cnkSNgoIYXBwcm92ZWQYBSADKAsyJC5jbHVzdGVyLmN1cmF0b3IudjEuQXBwcm92ZWRTb2Z0d2FyZRINCgVvcGVucxgGIAEoCBIRCglub2RlX3NlYWwYByABKAwSGwoTcmVjb3ZlcnlfcmVjaXBpZW50cxgIIAMoCRIaChJyZWNvdmVyeV90aHJlc2hvbGQYCSABKA0SGwoTa2VlcHNfY2x1c3Rlcl9zaGFyZRgKIAEoCBowCg5SZWdpc3RlcnNFbnRyeRILCgNrZXkYASABKA0SDQoFdmFsdWUYAiABKAw6AjgBIowBChBBcHByb3ZlZFNvZnR3YXJlEkYKCXJlZ2lzdGVycxgBIAMoCzIzLmNsdXN0ZXIuY3VyYXRvci52MS5BcHByb3ZlZFNvZnR3YXJlLlJlZ2lzdGVyc0VudHJ5GjAKDlJlZ2lzdGVyc0VudHJ5EgsKA2tleRgBIAEoDRINCgV2YWx1ZRgCIAEoDDoCOAEiJAoQRGlza0FwcHJvdmFsVGFzaxIQCghhcHByb3ZhbBgBIAEoDCLKAQoQRGlza1JvdGF0aW9uVGFzaxIVCg1vd25lcl9wdWJfa2V5GAEgASgMEhEKCXNpZ25hdHVyZRgCIAEoDBIyCgh2b3VjaGVycxgDIAMoCzIgLmNsdXN0ZXIuY3VyYXRvci52MS5Pd25lclZvdWNoZXISDAoEdXVpZBgEIAEoCRIRCglub2RlX3NlYWwYBSABKAwSGwoTcmVjb3ZlcnlfcmVjaXBpZW50cxgGIAMoCRIaChJyZWNvdmVyeV90aHJlc2hvbGQYByABKA0iYAoSRGlza1JvdGF0aW9uUmVwb3J0EhwKFGlzX2NsdXN0ZXJfc2hhcmVfbmV3GAEgASgIEhcKD2VuZGVkX2FwcHJvdmFscxgCIAEoDRITCgtpc19yZXBlYXRlZBgDIAEoCCINCgtNZXRyaWNzVGFzayI0CgpCYWNrdXBUYXNrEhMKC2NlcnRpZmljYXRlGAEgASgMEhEKCXdvcmtzcGFjZRgCIAEoDCIfCg9GZXRjaEJhY2t1cFRhc2sSDAoEbmFtZRgBIAEoCSJNCglQb3dlclRhc2sSLwoGYWN0aW9uGAEgASgOMh8uY2x1c3Rlci5jdXJhdG9yLnYxLlBvd2VyQWN0aW9uEg8KB2Jvb3RfaWQYAiABKAkiaQoJUmVzZXRUYXNrEhUKDW93bmVyX3B1Yl9rZXkYASABKAwSEQoJc2lnbmF0dXJlGAIgASgMEjIKCHZvdWNoZXJzGAMgAygLMiAuY2x1c3Rlci5jdXJhdG9yLnYxLk93bmVyVm91Y2hlciItCgxPd25lclZvdWNoZXISCgoCYnkYASABKAwSEQoJc2lnbmF0dXJlGAIgASgMIksKCVByb2JlVGFzaxIXCg9yZW1vdmVkX25vZGVfaWQYASABKAkSEQoJaGVsZF9rZXlzGAIgASgIEhIKCmdlbmVyYXRpb24YAyABKAQiTQoLUHJvYmVSZXBvcnQSMAoHcmVzdWx0cxgBIAMoCzIfLmNsdXN0ZXIuY3VyYXRvci52MS5Qcm9iZVJlc3VsdBIMCgRhd2F5GAIgAygJIvQBCgtQcm9iZVJlc3VsdBIMCgRub2RlGAEgASgJEhAKCGVuZHBvaW50GAIgASgJEhIKCmNyZWRlbnRpYWwYAyABKAkSOAoHb3V0Y29tZRgEIAEoDjInLmNsdXN0ZXIuY3VyYXRvci52MS5Qcm9iZVJlc3VsdC5PdXRjb21lEg4KBmRldGFpbBgFIAEoCSJnCgdPdXRjb21lEhcKE09VVENPTUVfVU5TUEVDSUZJRUQQABITCg9PVVRDT01FX1JFRlVTRUQQARIUChBPVVRDT01FX0FETUlUVEVEEAISGAoUT1VUQ09NRV9JTkNPTkNMVVNJVkUQAyJNChFTdHJlYW1Mb2dzUmVxdWVzdBIMCgRub2RlGAEgASgJEioKBGxvZ3MYAiABKAsyHC5jbHVzdGVyLmN1cmF0b3IudjEuTG9nc1Rhc2siWgoVU3RyZWFtQXVkaXRMb2dSZXF1ZXN0EgwKBG5vZGUYASABKAkSMwoJYXVkaXRfbG9nGAIgASgLMiAuY2x1c3Rlci5jdXJhdG9yLnYxLkF1ZGl0TG9nVGFzayI0ChJTdHJlYW1Mb2dzUmVzcG9uc2USDQoFbGluZXMYASABKAwSDwoHZHJvcHBlZBgCIAEoBCIxChJHZXRFdmlkZW5jZVJlcXVlc3QSDAoEbm9kZRgBIAEoCRINCgVub25jZRgCIAEoDCJJChNHZXRFdmlkZW5jZVJlc3BvbnNlEg8KB25vZGVfaWQYASABKAkSDwoHdmFyaWFudBgCIAEoCRIQCghldmlkZW5jZRgDIAEoDCIxChJHZXREaXNrU2VhbFJlcXVlc3QSDAoEbm9kZRgBIAEoCRINCgVub25jZRgCIAEoDCJaChNHZXREaXNrU2VhbFJlc3BvbnNlEg8KB25vZGVfaWQYASABKAkSMgoGcmVwb3J0GAIgASgLMiIuY2x1c3Rlci5jdXJhdG9yLnYxLkRpc2tTZWFsUmVwb3J0IloKEkFwcHJvdmVEaXNrUmVxdWVzdBIMCgRub2RlGAEgASgJEjYKCGFwcHJvdmFsGAIgASgLMiQuY2x1c3Rlci5jdXJhdG9yLnYxLkRpc2tBcHByb3ZhbFRhc2siFQoTQXBwcm92ZURpc2tSZXNwb25zZSJaChVSb3RhdGVEaXNrS2V5c1JlcXVlc3QSDAoEbm9kZRgBIAEoCRIzCgVvcmRlchgCIAEoCzIkLmNsdXN0ZXIuY3VyYXRvci52MS5EaXNrUm90YXRpb25UYXNrIlAKFlJvdGF0ZURpc2tLZXlzUmVzcG9uc2USNgoGcmVwb3J0GAEgASgLMiYuY2x1c3Rlci5jdXJhdG9yLnYxLkRpc2tSb3RhdGlvblJlcG9ydCJOChBSZXNldE5vZGVSZXF1ZXN0EgwKBG5vZGUYASABKAkSLAoFb3JkZXIYAiABKAsyHS5jbHVzdGVyLmN1cmF0b3IudjEuUmVzZXRUYXNrIhMKEVJlc2V0Tm9kZVJlc3BvbnNlIlAKEkNoYW5nZVBvd2VyUmVxdWVzdBIMCgRub2RlGAEgASgJEiwKBXBvd2VyGAIgASgLMh0uY2x1c3Rlci5jdXJhdG9yLnYxLlBvd2VyVGFzayIVChNDaGFuZ2VQb3dlclJlc3BvbnNlIlEKE1Byb2JlUmVtb3ZlZFJlcXVlc3QSDAoEbm9kZRgBIAEoCRIsCgVwcm9iZRgCIAEoCzIdLmNsdXN0ZXIuY3VyYXRvci52MS5Qcm9iZVRhc2siRwoUUHJvYmVSZW1vdmVkUmVzcG9uc2USLwoGcmVwb3J0GAEgASgLMh8uY2x1c3Rlci5jdXJhdG9yLnYxLlByb2JlUmVwb3J0IiEKEUdldE1ldHJpY3NSZXF1ZXN0EgwKBG5vZGUYASABKAkiIgoSR2V0TWV0cmljc1Jlc3BvbnNlEgwKBHRleHQYASABKAkiUQoRVGFrZUJhY2t1cFJlcXVlc3QSDAoEbm9kZRgBIAEoCRIuCgZiYWNrdXAYAiABKAsyHi5jbHVzdGVyLmN1cmF0b3IudjEuQmFja3VwVGFzayIiChJUYWtlQmFja3VwUmVzcG9uc2USDAoEZGF0YRgBIAEoDCJXChJGZXRjaEJhY2t1cFJlcXVlc3QSDAoEbm9kZRgBIAEoCRIzCgZiYWNrdXAYAiABKAsyIy5jbHVzdGVyLmN1cmF0b3IudjEuRmV0Y2hCYWNrdXBUYXNrIiMKE0ZldGNoQmFja3VwUmVzcG9uc2USDAoEZGF0YRgBIAEoDCpaCgtQb3dlckFjdGlvbhIcChhQT1dFUl9BQ1RJT05fVU5TUEVDSUZJRUQQABIXChNQT1dFUl9BQ1RJT05fUkVCT09UEAESFAoQUE9XRVJfQUNUSU9OX09GRhACMvsJCgtOb2RlU3RyZWFtcxJiCgtPcGVuU2Vzc2lvbhImLmNsdXN0ZXIuY3VyYXRvci52MS5PcGVuU2Vzc2lvblJlcXVlc3QaJy5jbHVzdGVyLmN1cmF0b3IudjEuT3BlblNlc3Npb25SZXNwb25zZSgBMAESXQoKU3RyZWFtTG9ncxIlLmNsdXN0ZXIuY3VyYXRvci52MS5TdHJlYW1Mb2dzUmVxdWVzdBomLmNsdXN0ZXIuY3VyYXRvci52MS5TdHJlYW1Mb2dzUmVzcG9uc2UwARJlCg5TdHJlYW1BdWRpdExvZxIpLmNsdXN0ZXIuY3VyYXRvci52MS5TdHJlYW1BdWRpdExvZ1JlcXVlc3QaJi5jbHVzdGVyLmN1cmF0b3IudjEuU3RyZWFtTG9nc1Jlc3BvbnNlMAESXgoLR2V0RXZpZGVuY2USJi5jbHVzdGVyLmN1cmF0b3IudjEuR2V0RXZpZGVuY2VSZXF1ZXN0GicuY2x1c3Rlci5jdXJhdG9yLnYxLkdldEV2aWRlbmNlUmVzcG9uc2USWAoJUmVzZXROb2RlEiQuY2x1c3Rlci5jdXJhdG9yLnYxLlJlc2V0Tm9kZVJlcXVlc3QaJS5jbHVzdGVyLmN1cmF0b3IudjEuUmVzZXROb2RlUmVzcG9uc2USXgoLQ2hhbmdlUG93ZXISJi5jbHVzdGVyLmN1cmF0b3IudjEuQ2hhbmdlUG93ZXJSZXF1ZXN0GicuY2x1c3Rlci5jdXJhdG9yLnYxLkNoYW5nZVBvd2VyUmVzcG9uc2USXgoLR2V0RGlza1NlYWwSJi5jbHVzdGVyLmN1cmF0b3IudjEuR2V0RGlza1NlYWxSZXF1ZXN0GicuY2x1c3Rlci5jdXJhdG9yLnYxLkdldERpc2tTZWFsUmVzcG9uc2USXgoLQXBwcm92ZURpc2sSJi5jbHVzdGVyLmN1cmF0b3IudjEuQXBwcm92ZURpc2tSZXF1ZXN0GicuY2x1c3Rlci5jdXJhdG9yLnYxLkFwcHJvdmVEaXNrUmVzcG9uc2USZwoOUm90YXRlRGlza0tleXMSKS5jbHVzdGVyLmN1cmF0b3IudjEuUm90YXRlRGlza0tleXNSZXF1ZXN0GiouY2x1c3Rlci5jdXJhdG9yLnYxLlJvdGF0ZURpc2tLZXlzUmVzcG9uc2USYQoMUHJvYmVSZW1vdmVkEicuY2x1c3Rlci5jdXJhdG9yLnYxLlByb2JlUmVtb3ZlZFJlcXVlc3QaKC5jbHVzdGVyLmN1cmF0b3IudjEuUHJvYmVSZW1vdmVkUmVzcG9uc2USWwoKR2V0TWV0cmljcxIlLmNsdXN0ZXIuY3VyYXRvci52MS5HZXRNZXRyaWNzUmVxdWVzdBomLmNsdXN0ZXIuY3VyYXRvci52MS5HZXRNZXRyaWNzUmVzcG9uc2USXQoKVGFrZUJhY2t1cBIlLmNsdXN0ZXIuY3VyYXRvci52MS5UYWtlQmFja3VwUmVxdWVzdBomLmNsdXN0ZXIuY3VyYXRvci52MS5UYWtlQmFja3VwUmVzcG9uc2UwARJgCgtGZXRjaEJhY2t1cBImLmNsdXN0ZXIuY3VyYXRvci52MS5GZXRjaEJhY2t1cFJlcXVlc3QaJy5jbHVzdGVyLmN1cmF0b3IudjEuRmV0Y2hCYWNrdXBSZXNwb25zZTABYgZwcm90bzM", [file_curator]);
 
 /**
  * Describes the message cluster.curator.v1.OpenSessionRequest.
@@ -141,73 +141,87 @@ export const DiskApprovalTaskSchema = /*@__PURE__*/
   messageDesc(file_streams, 17);
 
 /**
+ * Describes the message cluster.curator.v1.DiskRotationTask.
+ * Use `create(DiskRotationTaskSchema)` to create a new message.
+ */
+export const DiskRotationTaskSchema = /*@__PURE__*/
+  messageDesc(file_streams, 18);
+
+/**
+ * Describes the message cluster.curator.v1.DiskRotationReport.
+ * Use `create(DiskRotationReportSchema)` to create a new message.
+ */
+export const DiskRotationReportSchema = /*@__PURE__*/
+  messageDesc(file_streams, 19);
+
+/**
  * Describes the message cluster.curator.v1.MetricsTask.
  * Use `create(MetricsTaskSchema)` to create a new message.
  */
 export const MetricsTaskSchema = /*@__PURE__*/
-  messageDesc(file_streams, 18);
+  messageDesc(file_streams, 20);
 
 /**
  * Describes the message cluster.curator.v1.BackupTask.
  * Use `create(BackupTaskSchema)` to create a new message.
  */
 export const BackupTaskSchema = /*@__PURE__*/
-  messageDesc(file_streams, 19);
+  messageDesc(file_streams, 21);
 
 /**
  * Describes the message cluster.curator.v1.FetchBackupTask.
  * Use `create(FetchBackupTaskSchema)` to create a new message.
  */
 export const FetchBackupTaskSchema = /*@__PURE__*/
-  messageDesc(file_streams, 20);
+  messageDesc(file_streams, 22);
 
 /**
  * Describes the message cluster.curator.v1.PowerTask.
  * Use `create(PowerTaskSchema)` to create a new message.
  */
 export const PowerTaskSchema = /*@__PURE__*/
-  messageDesc(file_streams, 21);
+  messageDesc(file_streams, 23);
 
 /**
  * Describes the message cluster.curator.v1.ResetTask.
  * Use `create(ResetTaskSchema)` to create a new message.
  */
 export const ResetTaskSchema = /*@__PURE__*/
-  messageDesc(file_streams, 22);
+  messageDesc(file_streams, 24);
 
 /**
  * Describes the message cluster.curator.v1.OwnerVoucher.
  * Use `create(OwnerVoucherSchema)` to create a new message.
  */
 export const OwnerVoucherSchema = /*@__PURE__*/
-  messageDesc(file_streams, 23);
+  messageDesc(file_streams, 25);
 
 /**
  * Describes the message cluster.curator.v1.ProbeTask.
  * Use `create(ProbeTaskSchema)` to create a new message.
  */
 export const ProbeTaskSchema = /*@__PURE__*/
-  messageDesc(file_streams, 24);
+  messageDesc(file_streams, 26);
 
 /**
  * Describes the message cluster.curator.v1.ProbeReport.
  * Use `create(ProbeReportSchema)` to create a new message.
  */
 export const ProbeReportSchema = /*@__PURE__*/
-  messageDesc(file_streams, 25);
+  messageDesc(file_streams, 27);
 
 /**
  * Describes the message cluster.curator.v1.ProbeResult.
  * Use `create(ProbeResultSchema)` to create a new message.
  */
 export const ProbeResultSchema = /*@__PURE__*/
-  messageDesc(file_streams, 26);
+  messageDesc(file_streams, 28);
 
 /**
  * Describes the enum cluster.curator.v1.ProbeResult.Outcome.
  */
 export const ProbeResult_OutcomeSchema = /*@__PURE__*/
-  enumDesc(file_streams, 26, 0);
+  enumDesc(file_streams, 28, 0);
 
 /**
  * @generated from enum cluster.curator.v1.ProbeResult.Outcome
@@ -220,147 +234,161 @@ export const ProbeResult_Outcome = /*@__PURE__*/
  * Use `create(StreamLogsRequestSchema)` to create a new message.
  */
 export const StreamLogsRequestSchema = /*@__PURE__*/
-  messageDesc(file_streams, 27);
+  messageDesc(file_streams, 29);
 
 /**
  * Describes the message cluster.curator.v1.StreamAuditLogRequest.
  * Use `create(StreamAuditLogRequestSchema)` to create a new message.
  */
 export const StreamAuditLogRequestSchema = /*@__PURE__*/
-  messageDesc(file_streams, 28);
+  messageDesc(file_streams, 30);
 
 /**
  * Describes the message cluster.curator.v1.StreamLogsResponse.
  * Use `create(StreamLogsResponseSchema)` to create a new message.
  */
 export const StreamLogsResponseSchema = /*@__PURE__*/
-  messageDesc(file_streams, 29);
+  messageDesc(file_streams, 31);
 
 /**
  * Describes the message cluster.curator.v1.GetEvidenceRequest.
  * Use `create(GetEvidenceRequestSchema)` to create a new message.
  */
 export const GetEvidenceRequestSchema = /*@__PURE__*/
-  messageDesc(file_streams, 30);
+  messageDesc(file_streams, 32);
 
 /**
  * Describes the message cluster.curator.v1.GetEvidenceResponse.
  * Use `create(GetEvidenceResponseSchema)` to create a new message.
  */
 export const GetEvidenceResponseSchema = /*@__PURE__*/
-  messageDesc(file_streams, 31);
+  messageDesc(file_streams, 33);
 
 /**
  * Describes the message cluster.curator.v1.GetDiskSealRequest.
  * Use `create(GetDiskSealRequestSchema)` to create a new message.
  */
 export const GetDiskSealRequestSchema = /*@__PURE__*/
-  messageDesc(file_streams, 32);
+  messageDesc(file_streams, 34);
 
 /**
  * Describes the message cluster.curator.v1.GetDiskSealResponse.
  * Use `create(GetDiskSealResponseSchema)` to create a new message.
  */
 export const GetDiskSealResponseSchema = /*@__PURE__*/
-  messageDesc(file_streams, 33);
+  messageDesc(file_streams, 35);
 
 /**
  * Describes the message cluster.curator.v1.ApproveDiskRequest.
  * Use `create(ApproveDiskRequestSchema)` to create a new message.
  */
 export const ApproveDiskRequestSchema = /*@__PURE__*/
-  messageDesc(file_streams, 34);
+  messageDesc(file_streams, 36);
 
 /**
  * Describes the message cluster.curator.v1.ApproveDiskResponse.
  * Use `create(ApproveDiskResponseSchema)` to create a new message.
  */
 export const ApproveDiskResponseSchema = /*@__PURE__*/
-  messageDesc(file_streams, 35);
+  messageDesc(file_streams, 37);
+
+/**
+ * Describes the message cluster.curator.v1.RotateDiskKeysRequest.
+ * Use `create(RotateDiskKeysRequestSchema)` to create a new message.
+ */
+export const RotateDiskKeysRequestSchema = /*@__PURE__*/
+  messageDesc(file_streams, 38);
+
+/**
+ * Describes the message cluster.curator.v1.RotateDiskKeysResponse.
+ * Use `create(RotateDiskKeysResponseSchema)` to create a new message.
+ */
+export const RotateDiskKeysResponseSchema = /*@__PURE__*/
+  messageDesc(file_streams, 39);
 
 /**
  * Describes the message cluster.curator.v1.ResetNodeRequest.
  * Use `create(ResetNodeRequestSchema)` to create a new message.
  */
 export const ResetNodeRequestSchema = /*@__PURE__*/
-  messageDesc(file_streams, 36);
+  messageDesc(file_streams, 40);
 
 /**
  * Describes the message cluster.curator.v1.ResetNodeResponse.
  * Use `create(ResetNodeResponseSchema)` to create a new message.
  */
 export const ResetNodeResponseSchema = /*@__PURE__*/
-  messageDesc(file_streams, 37);
+  messageDesc(file_streams, 41);
 
 /**
  * Describes the message cluster.curator.v1.ChangePowerRequest.
  * Use `create(ChangePowerRequestSchema)` to create a new message.
  */
 export const ChangePowerRequestSchema = /*@__PURE__*/
-  messageDesc(file_streams, 38);
+  messageDesc(file_streams, 42);
 
 /**
  * Describes the message cluster.curator.v1.ChangePowerResponse.
  * Use `create(ChangePowerResponseSchema)` to create a new message.
  */
 export const ChangePowerResponseSchema = /*@__PURE__*/
-  messageDesc(file_streams, 39);
+  messageDesc(file_streams, 43);
 
 /**
  * Describes the message cluster.curator.v1.ProbeRemovedRequest.
  * Use `create(ProbeRemovedRequestSchema)` to create a new message.
  */
 export const ProbeRemovedRequestSchema = /*@__PURE__*/
-  messageDesc(file_streams, 40);
+  messageDesc(file_streams, 44);
 
 /**
  * Describes the message cluster.curator.v1.ProbeRemovedResponse.
  * Use `create(ProbeRemovedResponseSchema)` to create a new message.
  */
 export const ProbeRemovedResponseSchema = /*@__PURE__*/
-  messageDesc(file_streams, 41);
+  messageDesc(file_streams, 45);
 
 /**
  * Describes the message cluster.curator.v1.GetMetricsRequest.
  * Use `create(GetMetricsRequestSchema)` to create a new message.
  */
 export const GetMetricsRequestSchema = /*@__PURE__*/
-  messageDesc(file_streams, 42);
+  messageDesc(file_streams, 46);
 
 /**
  * Describes the message cluster.curator.v1.GetMetricsResponse.
  * Use `create(GetMetricsResponseSchema)` to create a new message.
  */
 export const GetMetricsResponseSchema = /*@__PURE__*/
-  messageDesc(file_streams, 43);
+  messageDesc(file_streams, 47);
 
 /**
  * Describes the message cluster.curator.v1.TakeBackupRequest.
  * Use `create(TakeBackupRequestSchema)` to create a new message.
  */
 export const TakeBackupRequestSchema = /*@__PURE__*/
-  messageDesc(file_streams, 44);
+  messageDesc(file_streams, 48);
 
 /**
  * Describes the message cluster.curator.v1.TakeBackupResponse.
  * Use `create(TakeBackupResponseSchema)` to create a new message.
  */
 export const TakeBackupResponseSchema = /*@__PURE__*/
-  messageDesc(file_streams, 45);
+  messageDesc(file_streams, 49);
 
 /**
  * Describes the message cluster.curator.v1.FetchBackupRequest.
  * Use `create(FetchBackupRequestSchema)` to create a new message.
  */
 export const FetchBackupRequestSchema = /*@__PURE__*/
-  messageDesc(file_streams, 46);
+  messageDesc(file_streams, 50);
 
 /**
  * Describes the message cluster.curator.v1.FetchBackupResponse.
  * Use `create(FetchBackupResponseSchema)` to create a new message.
  */
 export const FetchBackupResponseSchema = /*@__PURE__*/
-  messageDesc(file_streams, 47);
+  messageDesc(file_streams, 51);
 
 /**
  * Describes the enum cluster.curator.v1.PowerAction.
