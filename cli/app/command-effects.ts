@@ -110,6 +110,7 @@ export const TAKING_AWAY: ReadonlySet<string> = new Set([
   'recover space',
   'recover disk',
   'attest approve',
+  'node rotate-disk-keys',
   'mini down',
   'mini stop',
 ]);

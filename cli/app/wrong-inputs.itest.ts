@@ -133,6 +133,7 @@ const USAGE = rows('app-usage', 'usage', {
   'image build --provisioning text --out out --format vmdk': 'Must be a list of raw, qcow2, iso, netboot',
   'attest explain nofile': "required option '--variant <name>' not specified",
   'attest approve': "missing required argument 'node'",
+  'node rotate-disk-keys': "missing required argument 'node'",
   'recover disk': "missing required argument 'node'",
   "recover disk n1 --address 'a b'": 'Must be HOST or HOST:PORT',
   'bundle build --use-releases mirror.example.com': 'Must be a URL such as https://',
@@ -286,6 +287,7 @@ const VALUES = [
     '-w fresh status': 'cluster not initialized',
     '-w fresh node ls': 'cluster not initialized',
     '-w fresh attest approve n1': 'cluster not initialized',
+    '-w fresh node rotate-disk-keys n1': 'cluster not initialized',
     '-w fresh kubeconfig --renew': 'cluster not initialized',
   }),
   ...rows('cluster-join-no-endpoint', 'usage', {

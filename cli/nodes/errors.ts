@@ -66,6 +66,14 @@ export const nodesErrors = defineErrors({
     'An approval lets other software open the disk of the machine, and needs confirmation. Nothing was changed.',
     'Compare the registers with the update that you are about to install (--dry-run shows them). Then run the command with --yes.',
   ),
+  'nodes-disk-not-rotatable': fault.operator.precondition(
+    'The agent of the machine has an earlier release, which cannot give a mounted state disk new keys. Nothing was changed.',
+    'Update the machine first. With an earlier release, only `cluster node reset NODE` gives a machine a disk with other keys.',
+  ),
+  'nodes-rotation-not-confirmed': fault.operator.usage(
+    'New keys of a state disk end the earlier ones, and give the recovery key to the recipients of the provisioning file: this needs confirmation. Nothing was changed.',
+    'Compare the recipients with those of your owners (--dry-run shows them). Then run the command with --yes.',
+  ),
   'nodes-pin-damaged': fault.operator.precondition(
     'A file of known machines in the workspace (`machines/NODE.json`) cannot be read.',
     'Restore the file from a backup of the workspace, or delete it and compare the machine with what you know of it.',

@@ -38,7 +38,7 @@ const DEFAULT_POWER_MS = 15 * 60 * 1000;
 const DEFAULT_DRAIN_MS = 10 * 60 * 1000;
 const useCases = () => import('../../nodes/index.ts');
 
-/** Adds the subcommands for members: labels, taints, scheduling, roles and removal. */
+/** Adds the subcommands for members: labels, taints, scheduling, roles, disk keys and removal. */
 export function registerNodeLifecycle(node: Command, action: ActionBinder): void {
   const verb: Verb = (name, description) =>
     node.command(name).description(description).argument('<node>', 'node name or ID');
@@ -48,6 +48,10 @@ export function registerNodeLifecycle(node: Command, action: ActionBinder): void
   registerSetRole(verb('set-role', 'set the roles of a node'), action);
   registerReadmit(node, action);
   registerRemove(verb('remove', 'remove a node and verify that it lost access'), action);
+  registerRotateDiskKeys(
+    verb('rotate-disk-keys', 'give the encrypted state disk of a node new keys while it is mounted'),
+    action,
+  );
   registerReset(verb('reset', 'remove a node and reset its machine, which may then join again'), action);
 }
 
@@ -236,6 +240,32 @@ deleted, which requires the signature of an owner over the configuration.`,
           keys: { keep: flags.keepKeys === true, wait: flags.wait },
         });
       }),
+    );
+}
+
+function registerRotateDiskKeys(rotate: Command, action: ActionBinder): void {
+  withConfirmFlags(rotate)
+    .addHelpText(
+      'after',
+      `
+The machine seals new shares to its TPM, which unseals the earlier ones no more,
+and its owners get a new recovery key. A worker keeps the share that a signer
+derives. Approvals of other software end (\`cluster attest approve\`). Requires
+the key of an owner. The agent of the node starts again; pods stay.
+
+An earlier copy of the disk still opens with an earlier recovery key, and the
+key that encrypts the data stays: only a new disk has another one.
+
+An interrupted rotation leaves a disk that opens. The agent completes it when it
+starts, and the command may be run again.
+
+Example:
+  cluster node rotate-disk-keys n2 --dry-run`,
+    )
+    .action(
+      action<ConfirmFlags>(async (context, flags, name = '') =>
+        (await useCases()).runRotateDiskKeys(context, name, confirmFrom(flags)),
+      ),
     );
 }
 

@@ -3,7 +3,11 @@ import { fromBinary } from '@bufbuild/protobuf';
 import { bindingOfDiskSeal, VERIFY_NONCE_BYTES } from '../../../internal/attestation/index.ts';
 import { printable } from '../../../internal/printable/index.ts';
 import type { Node } from '../../../joinservice/curatorproto/gen/curator_pb.js';
-import { DiskSealSchema, type DiskSealReport } from '../../../joinservice/curatorproto/gen/streams_pb.js';
+import {
+  DiskSealSchema,
+  type DiskSeal,
+  type DiskSealReport,
+} from '../../../joinservice/curatorproto/gen/streams_pb.js';
 import type { CommandContext } from '../../app/command.ts';
 import { callCurator } from '../../cluster/index.ts';
 import { NodesError } from '../errors.ts';
@@ -16,6 +20,9 @@ const MAX_SOFTWARE = 8;
 const MAX_SEALS = 2;
 const NAME_BYTES = 34;
 const REGISTER_BYTES = 32;
+/** As curators and nodes take an order. */
+const MAX_RECIPIENTS = 64;
+const RECIPIENT = /^age1[0-9a-z]{58}$/;
 
 /** Values of registers (PCR, SHA-256) by their number. */
 export type Registers = ReadonlyMap<number, Uint8Array>;
@@ -31,6 +38,19 @@ export interface NodeDiskSeal {
   readonly approved: readonly Registers[];
   /** Whether the disk opens at the next start of the same software. */
   readonly opens: boolean;
+  /** What an owner replaces with new keys; undefined: the agent of an earlier release cannot. */
+  readonly keys: DiskKeyState | undefined;
+}
+
+/** The keys of a state disk, as an owner replaces them. */
+export interface DiskKeyState {
+  /** SHA-256 of the sealed node share. */
+  readonly seal: Uint8Array;
+  readonly keepsClusterShare: boolean;
+  /** Recipients of the recovery key in the provisioning file of the machine ("age1…"). */
+  readonly recipients: readonly string[];
+  /** How many of them must act. */
+  readonly threshold: number;
 }
 
 /**
@@ -92,23 +112,39 @@ async function requestSeal(
 }
 
 function parseSeal(bytes: Uint8Array, name: string): NodeDiskSeal {
-  const { uuid, seals, generation, registers, approved, opens } = decode(bytes, name);
+  const decoded = decode(bytes, name);
+  const { uuid, seals, generation, registers, approved, opens } = decoded;
   const [node, ...others] = seals;
   const isWellFormed =
     seals.length <= MAX_SEALS &&
     seals.every(({ length }) => length === NAME_BYTES) &&
     approved.length <= MAX_SOFTWARE &&
-    [registers, ...approved.map((each) => each.registers)].every(isRegisters);
+    [registers, ...approved.map((each) => each.registers)].every(isRegisters) &&
+    hasKeyState(decoded);
   if (!isWellFormed) throw malformed(name);
   return {
-    ...{ uuid, generation, opens },
+    ...{ uuid, generation, opens, keys: keyStateOf(decoded) },
     seals: node === undefined ? undefined : [node, ...others],
     registers: registersFrom(registers),
     approved: approved.map((each) => registersFrom(each.registers)),
   };
 }
 
-function decode(bytes: Uint8Array, name: string) {
+/** Whether the fields about the keys are well-formed, or missing. */
+function hasKeyState({ nodeSeal, recoveryRecipients, recoveryThreshold: threshold }: DiskSeal): boolean {
+  if (nodeSeal.length === 0) return true;
+  const { length } = recoveryRecipients;
+  const areRecipients = recoveryRecipients.every((each) => RECIPIENT.test(each));
+  const isCount = length <= MAX_RECIPIENTS && threshold >= 1 && threshold <= length;
+  return nodeSeal.length === REGISTER_BYTES && areRecipients && isCount;
+}
+
+function keyStateOf(seal: DiskSeal): DiskKeyState | undefined {
+  const { nodeSeal, keepsClusterShare, recoveryRecipients: recipients, recoveryThreshold: threshold } = seal;
+  return nodeSeal.length === 0 ? undefined : { seal: nodeSeal, keepsClusterShare, recipients, threshold };
+}
+
+function decode(bytes: Uint8Array, name: string): DiskSeal {
   try {
     return fromBinary(DiskSealSchema, bytes);
   } catch (cause) {

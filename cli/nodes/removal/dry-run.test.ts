@@ -111,6 +111,7 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   'recover quorum': 'cli/recover/recover.test.ts',
   'recover space': 'cli/recover/recover-space.itest.ts',
   'attest approve': 'cli/nodes/disk/approve-disk.test.ts',
+  'node rotate-disk-keys': 'cli/nodes/disk/rotate-disk-keys.test.ts',
   'recover disk': 'cli/recover/recover-disk.itest.ts',
   'mini down': 'cli/mini/manage-machines.test.ts',
   'mini stop': 'cli/mini/manage-machines.test.ts',

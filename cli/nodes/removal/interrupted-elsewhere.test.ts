@@ -205,6 +205,13 @@ const ELSEWHERE: Readonly<Record<string, readonly (keyof typeof MECHANISMS | Pro
     'one file',
   ],
   'attest collateral upload': ['one request'],
+  'node rotate-disk-keys': [
+    [
+      'bootstrapper/disk/rotate-keys.itest.ts',
+      'of a rotation leaves a disk that opens at the next start, $name',
+    ],
+    ['bootstrapper/disk/rotate-keys.itest.ts', 'carries out an order once, however often it is sent'],
+  ],
   'attest approve': [
     [
       'bootstrapper/disk/disk.itest.ts',
