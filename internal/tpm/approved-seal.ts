@@ -23,7 +23,7 @@ import {
   satisfyExpiry,
   writeExpiry,
   type SealExpiry,
-} from './seal-expiry.ts';
+} from './commands/seal-expiry.ts';
 import { unsealWithPolicy } from './sealed-object.ts';
 import { pcrDigest } from './structures/pcr-selection.ts';
 import {

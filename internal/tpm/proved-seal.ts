@@ -13,7 +13,7 @@ import {
   satisfyExpiry,
   writeExpiry,
   type SealExpiry,
-} from './seal-expiry.ts';
+} from './commands/seal-expiry.ts';
 import { sealToPcrs, unsealWithPolicy } from './sealed-object.ts';
 import { openStorage, type Storage } from './storage.ts';
 import { pcrPolicyDigest } from './structures/policy-digest.ts';

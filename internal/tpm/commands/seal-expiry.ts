@@ -1,10 +1,10 @@
-import { policyCounter } from './commands/policies.ts';
-import type { PolicySession } from './commands/sessions.ts';
-import type { TpmConnection } from './connection.ts';
-import { malformed, unproved } from './errors.ts';
-import type { NvCounter } from './nv-counter.ts';
-import { counterPolicyDigest } from './structures/policy-digest.ts';
-import type { WireReader, WireWriter } from './wire.ts';
+import { policyCounter } from './policies.ts';
+import type { PolicySession } from './sessions.ts';
+import type { TpmConnection } from '../connection.ts';
+import { malformed, unproved } from '../errors.ts';
+import type { NvCounter } from '../nv-counter.ts';
+import { counterPolicyDigest } from '../structures/policy-digest.ts';
+import type { WireReader, WireWriter } from '../wire.ts';
 
 /** Versions of a sealed secret. Earlier releases read only those without an end. */
 const VERSIONS = { endless: 1, ending: 2 } as const;
