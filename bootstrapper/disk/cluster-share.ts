@@ -13,7 +13,7 @@ import {
   type RecordContent,
   type ShareSource,
 } from '../../internal/statedisk/index.ts';
-import { NO_KEY } from './cryptsetup.ts';
+import { NO_KEY, replaceSlots } from './cryptsetup.ts';
 import { diskCounter } from './disk-counter.ts';
 import {
   endEarlierSeals,
@@ -27,7 +27,6 @@ import { OPENS, type DiskPorts, type DiskSettings } from './disk-settings.ts';
 import { DiskQueue } from './disk-queue.ts';
 import { checkHeader, commit, openDisk, requireReady, type OpenDisk, type Ready } from './disk-state.ts';
 import { DiskError, type DiskErrorCode } from './errors.ts';
-import { replaceSlots } from './header-slots.ts';
 
 /** What a machine asks for at a start, or before it gives its share away. */
 export interface ShareQuestion {

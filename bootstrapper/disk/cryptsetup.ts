@@ -1,12 +1,14 @@
 import { DAY_MS } from '../../internal/clock/index.ts';
 import { formatArguments, LAYOUT, openArguments, SLOT_ARGUMENTS } from '../../internal/luks/index.ts';
 import type { Secret } from '../../internal/secret/index.ts';
-import type { DiskPorts, DiskSettings } from './disk-settings.ts';
+import { OPENS, type DiskPorts, type DiskSettings } from './disk-settings.ts';
 
 /** Exit code of cryptsetup(8): no slot opens with this key. */
 export const NO_KEY = 2;
 /** Time limit of one command, which derives keys and may load kernel modules. */
 const COMMAND_MS = 300_000;
+/** A slot of the LUKS header that exists only while the first one is replaced, in memory. */
+const BESIDE = 2;
 /**
  * Time limit for formatting. With integrity tags, formatting writes every sector, because a sector without a valid tag
  * cannot be read, not even by mkfs.
@@ -116,5 +118,43 @@ export class Cryptsetup {
       timeoutMs,
       signal: this.#signal,
     });
+  }
+}
+
+/** Keys of the slots of a LUKS header. */
+interface SlotKeys {
+  /** The key that opens the first slot now. */
+  readonly from: Secret<Uint8Array>;
+  /** The key that is to open it. */
+  readonly to: Secret<Uint8Array>;
+  /** The key that is to open the slot of the owners; undefined: it stays. */
+  readonly recoveryKey?: Secret<Uint8Array> | undefined;
+}
+
+/**
+ * Replaces the first slot, or both, in a copy of the header in memory. `from` must open it, so that a wrong answer of a signer changes nothing. The keys before
+ * open nothing in the new header.
+ * @returns the new header, which opens with the new keys
+ */
+export async function replaceSlots(
+  cryptsetup: Cryptsetup,
+  header: Uint8Array,
+  { from, to, recoveryKey }: SlotKeys,
+): Promise<Uint8Array> {
+  await cryptsetup.putHeader(header);
+  try {
+    await cryptsetup.addSlot(BESIDE, { key: to, opensWith: from });
+    await cryptsetup.removeSlot(OPENS.shares, to);
+    await cryptsetup.addSlot(OPENS.shares, { key: to, opensWith: to });
+    await cryptsetup.removeSlot(BESIDE, to);
+    await cryptsetup.check(OPENS.shares, to);
+    if (recoveryKey !== undefined) {
+      await cryptsetup.removeSlot(OPENS.recovery, to);
+      await cryptsetup.addSlot(OPENS.recovery, { key: recoveryKey, opensWith: to });
+      await cryptsetup.check(OPENS.recovery, recoveryKey);
+    }
+    return await cryptsetup.readHeader();
+  } finally {
+    await cryptsetup.clear();
   }
 }

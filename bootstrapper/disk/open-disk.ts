@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { findCoded } from '../../internal/errors/index.ts';
 import { ExecError } from '../../internal/exec/index.ts';
 import type { Secret } from '../../internal/secret/index.ts';
 import {
@@ -12,9 +13,10 @@ import {
   type OwnerRecovery,
   type RecordContent,
 } from '../../internal/statedisk/index.ts';
+import { lastValueOfSeal } from '../../internal/tpm/index.ts';
 import { askTested, completeInterrupted, type AskShare } from './cluster-share.ts';
 import { NO_KEY } from './cryptsetup.ts';
-import { diskCounter } from './disk-counter.ts';
+import { diskCounter, keyCounter } from './disk-counter.ts';
 import {
   createShares,
   endEarlierSeals,
@@ -26,7 +28,7 @@ import {
 } from './disk-seals.ts';
 import { OPENS, type DiskPorts, type DiskSettings } from './disk-settings.ts';
 import { checkHeader, commit, openDisk, requireReady, type OpenDisk, type Ready } from './disk-state.ts';
-import { DiskError } from './errors.ts';
+import { DiskError, isLockedDiskError } from './errors.ts';
 import { createFileSystem, mappingOf, mountDisk, refuseUsedDirectories, unmountDisk } from './mount-disk.ts';
 import { createOwnerParts, renewOwnerParts } from './owner-parts.ts';
 import { sealForApprovals } from './seal-for-approvals.ts';
@@ -169,7 +171,12 @@ async function unlock(
 ): Promise<void> {
   const { settings, state, slots, cryptsetup } = disk;
   const { content, sequence, verify } = state.record;
-  const node = await unsealShare(ports, settings, { which: 'node', content }, signal);
+  const node = await unsealShare(ports, settings, { which: 'node', content }, signal).catch(
+    async (error: unknown) => {
+      await refuseEndedSeal(ports, { error, record: state.record }, signal);
+      throw error;
+    },
+  );
   verify(recordKey(node, content.uuid));
   checkHeader(content);
   warnOfThreshold(ports, settings, content);
@@ -190,6 +197,26 @@ async function unlock(
     await cryptsetup.clear();
   }
   await sealForApprovals(ports, disk, { node, cluster }, signal);
+}
+
+/**
+ * An earlier copy of a disk that has new keys: this TPM has ended its seals. Nothing proves the sequence of such a record, but an owner should not be asked to
+ * recover it. @throws StateDiskError `statedisk-rolled-back`
+ */
+async function refuseEndedSeal(
+  { tpm }: DiskPorts,
+  { error, record }: { readonly error: unknown; readonly record: Ready['record'] },
+  signal: AbortSignal,
+): Promise<void> {
+  if (!isLockedDiskError(error) || findCoded(error.cause)?.code !== 'tpm-policy-failed') return;
+  const last = lastValueOfSeal(record.content.nodeShare);
+  const [counter, key] = await tpm.use(signal, async (connection) => [
+    await diskCounter.read(connection, signal),
+    await keyCounter.read(connection, signal),
+  ]);
+  const isEnded = last !== undefined && key !== undefined && last < key;
+  if (isEnded && counter !== undefined && record.sequence < counter)
+    isAheadOfCounter(record.sequence, counter);
 }
 
 /** The provisioning file may name another threshold than it did at the formatting, which counts. */

@@ -1,12 +1,12 @@
 import { isSealedShare, recordKey, slotKey, type DiskShares } from '../../internal/statedisk/index.ts';
+import { replaceSlots } from './cryptsetup.ts';
 import { endEarlierSeals, randomSecret, sealShares, testSeals } from './disk-seals.ts';
 import type { DiskPorts } from './disk-settings.ts';
 import { commit, type OpenDisk, type Ready } from './disk-state.ts';
-import { replaceSlots } from './header-slots.ts';
 import { createOwnerParts } from './owner-parts.ts';
 
 /** A disk whose record the machine has verified, and that is to get new keys. */
-export interface KeyRenewal {
+interface KeyRenewal {
   readonly disk: OpenDisk & { readonly state: Ready };
   /** The shares that open the disk now. */
   readonly before: DiskShares;

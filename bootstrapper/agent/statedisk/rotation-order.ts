@@ -25,7 +25,7 @@ import { startAgain, type DiskShareWorkerOptions } from './disk-share-worker.ts'
 const RESPONSE_MS = 1_000;
 
 /** The node that an order is for, and whose order counts. */
-export interface OrderedNode {
+interface OrderedNode {
   readonly clusterId: string;
   readonly nodeId: string;
   /** Raw Ed25519 keys of the owners, from the provisioning of this machine. */
@@ -84,7 +84,7 @@ export class DiskKeys {
 }
 
 /** Inputs and ports (injected dependencies) of `DiskKeys`. */
-export interface DiskKeysOptions {
+interface DiskKeysOptions {
   readonly ports: DiskPorts;
   readonly settings: DiskSettings;
   readonly askShare: AskShare;
