@@ -3,7 +3,7 @@
  * owner of the workspace or as an operator; pods are reached through the Kubernetes API.
  */
 export { runApproveDisk, type ApproveDiskOptions } from './disk/approve-disk.ts';
-export { runRotateDiskKeys, type RotateDiskKeysOptions } from './disk/rotate-disk-keys.ts';
+export { runRotateDiskKeys } from './disk/rotate-disk-keys.ts';
 export { admitControlPlanes, type ChosenMachine } from './joins/admit-control-planes.ts';
 export { runCordon, runDrain, type DrainOptions } from './drain.ts';
 export { NodesError, nodesErrors } from './errors.ts';

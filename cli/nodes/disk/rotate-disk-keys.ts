@@ -20,7 +20,7 @@ const STAYS = [
 ] as const;
 
 /** Flags of `cluster node rotate-disk-keys`. */
-export interface RotateDiskKeysOptions {
+interface RotateDiskKeysOptions {
   readonly dryRun: boolean;
   readonly yes: boolean;
 }
