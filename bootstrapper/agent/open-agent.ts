@@ -38,19 +38,10 @@ export async function openAgent(ports: AgentPorts, options: AgentOptions & Agent
   await rollback.check();
   const valueStore = new RoleValueStore();
   const membership = new NodeMembership(valueStore);
-  const { diskShare, diskKeys } = createDiskShare({ ...ports, ...options, ...machine, ...storage }) ?? {
-    ...{ diskShare: undefined, diskKeys: undefined },
-  };
   const opened = {
-    ...ports,
-    ...options,
-    ...machine,
-    ...storage,
-    rollback,
-    valueStore,
-    membership,
-    diskShare,
-    diskKeys,
+    ...{ ...ports, ...options, ...machine, ...storage },
+    ...{ rollback, valueStore, membership },
+    ...createDiskShare({ ...ports, ...options, ...machine, ...storage }),
   };
   const { checks, currentAddress, lock, state, streams, signal, blobs: store } = opened;
   const job = new InitJob(
@@ -88,12 +79,7 @@ export async function openAgent(ports: AgentPorts, options: AgentOptions & Agent
     uploads: createBlobUploads({ ...opened, streams, signal, store }, AGENT_PATHS.state),
     enrolment: createEnrolment(connected),
     driver,
-    etcdContent: new ContentMonitor({
-      ...connected,
-      members: () => driver.etcdMembers(),
-      connect: (name, endpoint) =>
-        connectAsRoot(connected, consensusLayout(AGENT_PATHS.state, name), [endpoint]),
-    }),
+    etcdContent: createContentMonitor(connected, driver),
     podNetwork: new PodNetworkProbe({
       ...{ ...opened, tryFullPackets, ownAddress: () => podNetworkAddress(connected) },
       answerTimeMs: (host, probing) => answerTimeMs(host, { clock: opened.clock, signal: probing }),
@@ -101,6 +87,19 @@ export async function openAgent(ports: AgentPorts, options: AgentOptions & Agent
     recovery: new RecoveryService(connected),
     resetOrders: new ResetOrders({ ...connected, paths: AGENT_PATHS }),
   };
+}
+
+/** Compares the content of the members of etcd. */
+function createContentMonitor(
+  connected: ConnectedParts,
+  driver: ReturnType<typeof createControlPlaneDriver>,
+): ContentMonitor {
+  return new ContentMonitor({
+    ...connected,
+    members: () => driver.etcdMembers(),
+    connect: (name, endpoint) =>
+      connectAsRoot(connected, consensusLayout(AGENT_PATHS.state, name), [endpoint]),
+  });
 }
 
 /** The address of this node in the network of pods, of the family of the cluster's first network. */

@@ -23,7 +23,6 @@ export { createDisk } from './disk.ts';
 export { ImageError } from './errors.ts';
 export { fetchPackages, type PackageContext } from './fetch-packages.ts';
 export { bootEntryRelease, imageFiles, PROVISIONING_CREDENTIAL } from './image-files.ts';
-export { removeUnusedModules } from './kernel-modules.ts';
 export {
   parsePackageLock,
   pinnedPackages,
@@ -37,4 +36,11 @@ export { FIRMWARE_REGISTERS, predictRegisters, withFirmware } from './registers.
 export { createRootTree } from './root-tree.ts';
 export type { SparseFile } from './sparse-file.ts';
 export { createUki, type UkiParts } from './uki.ts';
-export { indexModules, kernelOf, readFile, readPackageFiles, unpackPackages } from './unpack-packages.ts';
+export {
+  indexModules,
+  kernelOf,
+  readFile,
+  readPackageFiles,
+  removeUnusedModules,
+  unpackPackages,
+} from './unpack-packages.ts';

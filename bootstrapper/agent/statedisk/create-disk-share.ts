@@ -16,15 +16,22 @@ import { DiskKeys } from './rotation-order.ts';
 import type { OpenMachine } from '../open-machine.ts';
 import type { OpenStorage } from '../open-storage.ts';
 
-/** The state disk in the provisioning, whose cluster share a running agent moves, and whose keys it replaces; undefined without a state disk. */
+/** What a running agent changes on its state disk: it moves the cluster share, and replaces the keys. undefined without a state disk. */
+interface DiskWork {
+  readonly diskShare: DiskShare | undefined;
+  readonly diskKeys: DiskKeys | undefined;
+}
+
+/** The work of a running agent on the state disk in its provisioning. */
 export function createDiskShare(
   parts: AgentPorts &
     Pick<AgentOptions, 'provisioning'> &
     Pick<OpenMachine, 'tpm' | 'evidence'> &
     Pick<OpenStorage, 'state'>,
-): { readonly diskShare: DiskShare; readonly diskKeys: DiskKeys } | undefined {
+): DiskWork {
   const { provisioning, tpm, log } = parts;
-  if (provisioning.stateDisk === undefined || tpm === undefined) return undefined;
+  if (provisioning.stateDisk === undefined || tpm === undefined)
+    return { diskShare: undefined, diskKeys: undefined };
   const ports: DiskPorts = { ...parts, tpm, log: log.child('disk') };
   const settings = provisionedDisk(provisioning.stateDisk);
   const { evidence } = parts;

@@ -146,11 +146,10 @@ function moved(move: 'give' | 'takeBack'): Promise<void> {
     const membership = {
       membership: { load: () => Promise.resolve({ clusterCaPem: cluster.caPem }) },
     } as never;
-    const share = createDiskShare({ ...ports, ...options, tpm, evidence, state: membership });
+    const { diskShare } = createDiskShare({ ...ports, ...options, tpm, evidence, state: membership });
     const { clusterId, caPem: clusterCaPem, nodeId } = cluster;
     const controlPlanes = [{ nodeId, host: '127.0.0.9' }];
     const source = { clusterId, clusterCaPem, caGeneration: 1, floors: {}, controlPlanes, endpoints: [] };
-    const { diskShare } = share ?? {};
     await (move === 'give' ? diskShare?.give(source, signal) : diskShare?.takeBack(signal));
   });
 }
