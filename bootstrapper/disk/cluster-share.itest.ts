@@ -1,16 +1,12 @@
 import { createHash } from 'node:crypto';
-import { copyFile, mkdtemp, open, rm, truncate, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { copyFile } from 'node:fs/promises';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
 import { decryptAge, parseRecoveryKey } from '../../internal/backup/index.ts';
 import { generateEd25519Key } from '../../internal/crypto/index.ts';
-import { ExecaRunner } from '../../internal/exec/index.ts';
-import { DiskFiles, DiskStreams } from '../../internal/file/index.ts';
 import { parseLuksHeader } from '../../internal/luks/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
 import {
   approvalKeyOfOwner,
-  diskStateOf,
   encodeReady,
   parseApprovalKey,
   recordKey,
@@ -21,11 +17,9 @@ import {
   type RecordContent,
   type ShareSource,
 } from '../../internal/statedisk/index.ts';
-import { createMemoryLogger, createSwtpmFactory, type SwtpmFactory } from '../../internal/testing/index.ts';
 import { extendPcr, type Tpm } from '../../internal/tpm/index.ts';
 import { Cryptsetup } from './cryptsetup.ts';
 import { unsealShare } from './disk-seals.ts';
-import { FakeKernel } from './fake-kernel.ts';
 import {
   approveSoftware,
   DiskError,
@@ -42,19 +36,9 @@ import {
   type ProbeShare,
   type ShareQuestion,
 } from './index.ts';
+import { OWNER, REAL, FakeMachine } from './fake-machine.ts';
 
 const signal = new AbortController().signal;
-/** A key pair of age-keygen(1). */
-const OWNER = {
-  recipient: 'age1eqsckkca230dt2w5h68h3gnqqrevhygq5fljj85z3m4cz9lmd46sxk3ed0',
-  key: new Secret('AGE-SECRET-KEY-1AXVUFX45FPC6U2QPR63FR0F0ZVW20HXJXVLVRU78VQ3E23P2SKTSAVQ65R'),
-};
-const DISK_BYTES = 64 * 2 ** 20;
-const REAL = {
-  commands: new ExecaRunner({ path: '/usr/sbin:/usr/bin:/sbin:/bin' }),
-  files: new DiskFiles(),
-  streams: new DiskStreams(),
-};
 const SOURCE: ShareSource = {
   clusterId: 'c0'.repeat(16),
   clusterCaPem: '-----BEGIN CERTIFICATE-----',
@@ -64,62 +48,19 @@ const SOURCE: ShareSource = {
   endpoints: [],
   proven: ['node-1:9090'],
 };
-const { log } = createMemoryLogger('disk');
 
-let factory: SwtpmFactory;
-let directory: string;
-let kernel: FakeKernel;
+let machine: FakeMachine;
 let questions: Pick<ShareQuestion, 'uuid' | 'source'>[];
 beforeAll(async () => {
-  factory = await createSwtpmFactory();
-  directory = await mkdtemp('/dev/shm/cluster-share-');
+  machine = await FakeMachine.create();
 }, 60_000);
 afterAll(async () => {
-  await factory[Symbol.asyncDispose]();
-  await rm(directory, { recursive: true });
+  await machine[Symbol.asyncDispose]();
 });
 beforeEach(async () => {
-  kernel = new FakeKernel(REAL);
+  await machine.reset();
   questions = [];
-  await blank();
 });
-
-const at = (name: string): string => join(directory, name);
-
-async function blank(): Promise<void> {
-  kernel.reboot();
-  await writeFile(at('disk'), '');
-  await truncate(at('disk'), DISK_BYTES);
-  // All tests use one TPM, which remembers the disk of the previous test.
-  await writeFile(at('permit'), '');
-}
-
-const settings: () => DiskSettings = () => ({
-  ...{ device: at('disk'), name: 'test-state', isAuthenticated: false, pcrs: [7, 11] },
-  approvalKey: undefined,
-  recipients: [OWNER.recipient],
-  recoveryThreshold: 1,
-  mountPoint: '/mounted/disk',
-  directories: [{ name: 'cluster', path: '/on-disk/cluster', mode: 0o700 }],
-  memory: at('memory'),
-  permit: at('permit'),
-});
-
-/** A machine with a TPM: each use of the TPM is an effect at which the power may be cut. */
-async function withMachine<T>(use: (ports: DiskPorts) => Promise<T>): Promise<T> {
-  await using swtpm = await factory.start();
-  await using tpm = swtpm.open();
-  const counting = Object.create(tpm, {
-    use: { value: (...all: Parameters<Tpm['use']>) => kernel.counted('tpm', () => tpm.use(...all)) },
-  }) as Tpm;
-  return await use({
-    commands: kernel.commands,
-    files: kernel.files,
-    streams: kernel.streams,
-    tpm: counting,
-    log,
-  });
-}
 
 /** The answer of a signer: another one for each disk. */
 function shareOf(uuid: string, secret = 'of the cluster'): Secret<Uint8Array> {
@@ -148,27 +89,13 @@ const signersWith =
 const askShare = signersWith({ 'node-1': 'of the cluster' });
 const askWrong = signersWith({ 'node-1': 'of another cluster' });
 
-async function currentState() {
-  await using handle = await open(at('disk'));
-  const { buffer } = await handle.read(Buffer.alloc(2 ** 24), 0, 2 ** 24, 0);
-  const state = diskStateOf(buffer);
-  if (state.kind !== 'ready') throw new Error(state.kind);
-  return state;
-}
-const currentRecord = async (): Promise<RecordContent> => (await currentState()).record.content;
-
-const give = (ports: DiskPorts, of = settings(), source = SOURCE) =>
+const give = (ports: DiskPorts, of = machine.settings(), source = SOURCE) =>
   giveShareToSigner(ports, of, { source, askShare, signal });
 const codeOf = (work: Promise<unknown>): Promise<unknown> =>
   work.then(
     () => 'done',
     (error: unknown) => (error as { readonly code?: string }).code,
   );
-
-/** Whether two files have the same bytes. */
-async function isUntouched(): Promise<boolean> {
-  return (await REAL.commands.run({ argv: ['cmp', at('disk'), at('copy')], signal })).exitCode === 0;
-}
 
 async function recoveryKeyOf({ recovery }: RecordContent): Promise<Secret<Uint8Array>> {
   async function* bytes(): AsyncGenerator<Uint8Array> {
@@ -181,56 +108,61 @@ async function recoveryKeyOf({ recovery }: RecordContent): Promise<Secret<Uint8A
 
 describe('giveShareToSigner()', () => {
   test('leaves a disk that opens with the share of the signer only, and asks again at each start', async () => {
-    await withMachine(async (ports) => {
-      await openStateDisk(ports, settings(), signal);
-      const before = await currentRecord();
-      expect(await readShareKeeper(ports, settings(), signal)).toEqual({ kind: 'machine' });
+    await machine.run(async (ports) => {
+      await openStateDisk(ports, machine.settings(), signal);
+      const before = await machine.record();
+      expect(await readShareKeeper(ports, machine.settings(), signal)).toEqual({ kind: 'machine' });
       expect(await give(ports)).toBe('given');
-      const { uuid, clusterShare, header } = await currentRecord();
+      const { uuid, clusterShare, header } = await machine.record();
       expect([uuid, clusterShare]).toEqual([before.uuid, SOURCE]);
       expect(parseLuksHeader(header)).toMatchObject({ uuid, slots: [0, 1] });
-      expect(await readShareKeeper(ports, settings(), signal)).toEqual({ kind: 'signer', source: SOURCE });
-      kernel.reboot();
-      expect(await codeOf(openStateDisk(ports, settings(), signal))).toBe('disk-share-awaited');
-      kernel.restart();
-      expect(await codeOf(openStateDisk(ports, settings(), signal, askWrong))).toBe('disk-share-wrong');
-      expect(kernel.effects).not.toContain('writeAt');
-      expect(await REAL.files.stat(at('memory'))).toBeUndefined();
-      expect(await openStateDisk(ports, settings(), signal, askShare)).toBe('opened');
+      expect(await readShareKeeper(ports, machine.settings(), signal)).toEqual({
+        kind: 'signer',
+        source: SOURCE,
+      });
+      machine.kernel.reboot();
+      expect(await codeOf(openStateDisk(ports, machine.settings(), signal))).toBe('disk-share-awaited');
+      machine.kernel.restart();
+      expect(await codeOf(openStateDisk(ports, machine.settings(), signal, askWrong))).toBe(
+        'disk-share-wrong',
+      );
+      expect(machine.kernel.effects).not.toContain('writeAt');
+      expect(await REAL.files.stat(machine.at('memory'))).toBeUndefined();
+      expect(await openStateDisk(ports, machine.settings(), signal, askShare)).toBe('opened');
       const asked = { uuid, source: SOURCE };
       expect(questions).toEqual([{ uuid, source: { ...SOURCE, proven: [] } }, asked, asked]);
-      expect(await openStateDisk(ports, settings(), signal)).toBe('open');
+      expect(await openStateDisk(ports, machine.settings(), signal)).toBe('open');
     });
   });
 
   test('leaves a disk whose share is not called wrong if cryptsetup fails in another way', async () => {
-    await withMachine(async (ports) => {
-      await openStateDisk(ports, settings(), signal);
+    await machine.run(async (ports) => {
+      await openStateDisk(ports, machine.settings(), signal);
       await give(ports);
-      kernel.reboot();
+      machine.kernel.reboot();
       const commands: DiskPorts['commands'] = {
         run: (command) =>
           command.argv.includes('--test-passphrase')
             ? REAL.commands.run({ argv: ['sh', '-c', 'exit 3'], signal })
             : ports.commands.run(command),
       };
-      const opening = openStateDisk({ ...ports, commands }, settings(), signal, askShare);
+      const opening = openStateDisk({ ...ports, commands }, machine.settings(), signal, askShare);
       await expect(opening).rejects.toMatchObject({ code: 'exec-failed', exitCode: 3 });
-      expect(await REAL.files.stat(at('memory'))).toBeUndefined();
+      expect(await REAL.files.stat(machine.at('memory'))).toBeUndefined();
     });
   });
 
   test('needs both shares: the table of shares, and the share that the machine had before', async () => {
-    await withMachine(async (ports) => {
-      await openStateDisk(ports, settings(), signal);
-      const before = await currentRecord();
-      const own = await unsealShare(ports, settings(), { which: 'cluster', content: before }, signal);
+    await machine.run(async (ports) => {
+      await openStateDisk(ports, machine.settings(), signal);
+      const before = await machine.record();
+      const own = await unsealShare(ports, machine.settings(), { which: 'cluster', content: before }, signal);
       await give(ports);
-      const content = await currentRecord();
-      const node = await unsealShare(ports, settings(), { which: 'node', content }, signal);
+      const content = await machine.record();
+      const node = await unsealShare(ports, machine.settings(), { which: 'node', content }, signal);
       const zero = new Secret<Uint8Array>(new Uint8Array(32));
       const cluster = shareOf(content.uuid);
-      const cryptsetup = new Cryptsetup(REAL, settings(), at('disk'), signal);
+      const cryptsetup = new Cryptsetup(REAL, machine.settings(), machine.at('disk'), signal);
       await cryptsetup.putHeader(content.header);
       const opens = (shares: DiskShares): Promise<boolean> =>
         cryptsetup.check(0, slotKey(shares, content.uuid)).then(
@@ -250,11 +182,11 @@ describe('giveShareToSigner()', () => {
   });
 
   test('does not ask for a disk whose record was changed, or that is an earlier copy', async () => {
-    await withMachine(async (ports) => {
-      await openStateDisk(ports, settings(), signal);
+    await machine.run(async (ports) => {
+      await openStateDisk(ports, machine.settings(), signal);
       await give(ports);
       questions.length = 0;
-      const { slot, record } = await currentState();
+      const { slot, record } = await machine.state();
       const two = [...SOURCE.controlPlanes, { nodeId: 'node-6', host: '198.51.100.6' }];
       const elsewhere = { ...SOURCE, controlPlanes: two };
       const forged = encodeReady(
@@ -262,22 +194,26 @@ describe('giveShareToSigner()', () => {
         { ...record.content, clusterShare: elsewhere },
         recordKey(new Secret(new Uint8Array(32)), record.content.uuid),
       );
-      await copyFile(at('disk'), at('copy'));
-      await REAL.streams.writeAt(at('disk'), slot * SLOT_BYTES, forged);
-      kernel.reboot();
-      expect(await codeOf(openStateDisk(ports, settings(), signal, askShare))).toBe('statedisk-changed');
-      await copyFile(at('copy'), at('disk'));
-      kernel.reboot();
-      await openStateDisk(ports, settings(), signal, askShare);
-      expect(await give(ports, settings(), elsewhere)).toBe('updated');
-      expect((await currentRecord()).clusterShare).toEqual(elsewhere);
-      kernel.restart();
-      expect(await give(ports, settings(), elsewhere)).toBe('unchanged');
-      expect(kernel.effects).toEqual(['tpm']); // reads the counter
+      await copyFile(machine.at('disk'), machine.at('copy'));
+      await REAL.streams.writeAt(machine.at('disk'), slot * SLOT_BYTES, forged);
+      machine.kernel.reboot();
+      expect(await codeOf(openStateDisk(ports, machine.settings(), signal, askShare))).toBe(
+        'statedisk-changed',
+      );
+      await copyFile(machine.at('copy'), machine.at('disk'));
+      machine.kernel.reboot();
+      await openStateDisk(ports, machine.settings(), signal, askShare);
+      expect(await give(ports, machine.settings(), elsewhere)).toBe('updated');
+      expect((await machine.record()).clusterShare).toEqual(elsewhere);
+      machine.kernel.restart();
+      expect(await give(ports, machine.settings(), elsewhere)).toBe('unchanged');
+      expect(machine.kernel.effects).toEqual(['tpm']); // reads the counter
       questions.length = 0;
-      await copyFile(at('copy'), at('disk'));
-      kernel.reboot();
-      expect(await codeOf(openStateDisk(ports, settings(), signal, askShare))).toBe('statedisk-rolled-back');
+      await copyFile(machine.at('copy'), machine.at('disk'));
+      machine.kernel.reboot();
+      expect(await codeOf(openStateDisk(ports, machine.settings(), signal, askShare))).toBe(
+        'statedisk-rolled-back',
+      );
       expect(questions).toEqual([]);
     });
   });
@@ -285,16 +221,16 @@ describe('giveShareToSigner()', () => {
   test('notes other endpoints once one of them has given the share, and keeps those that gave it before', async () => {
     const at6 = { ...SOURCE, controlPlanes: [{ nodeId: 'node-6', host: '198.51.100.6' }] };
     const update = (ports: DiskPorts, ask: AskShare) =>
-      codeOf(giveShareToSigner(ports, settings(), { source: at6, askShare: ask, signal }));
-    await withMachine(async (ports) => {
-      await openStateDisk(ports, settings(), signal);
+      codeOf(giveShareToSigner(ports, machine.settings(), { source: at6, askShare: ask, signal }));
+    await machine.run(async (ports) => {
+      await openStateDisk(ports, machine.settings(), signal);
       await give(ports);
-      await copyFile(at('disk'), at('copy'));
+      await copyFile(machine.at('disk'), machine.at('copy'));
       await expect(update(ports, askShare)).resolves.toBeUndefined();
       expect(await update(ports, signersWith({ 'node-6': 'of another cluster' }))).toBe('disk-share-wrong');
-      expect(await isUntouched()).toBe(true);
+      expect(await machine.isUntouched()).toBe(true);
       expect(await update(ports, signersWith({ 'node-6': 'of the cluster' }))).toBe('done');
-      const { clusterShare } = await currentRecord();
+      const { clusterShare } = await machine.record();
       expect(clusterShare).toEqual({ ...at6, proven: ['node-6:9090', 'node-1:9090'] });
     });
   });
@@ -305,38 +241,45 @@ describe('giveShareToSigner()', () => {
       controlPlanes: [...SOURCE.controlPlanes, { nodeId: 'node-2', host: '192.0.2.2' }],
     };
     const giveTo = (secrets: Readonly<Record<string, string>>) => (ports: DiskPorts) =>
-      codeOf(giveShareToSigner(ports, settings(), { source: two, askShare: signersWith(secrets), signal }));
+      codeOf(
+        giveShareToSigner(ports, machine.settings(), { source: two, askShare: signersWith(secrets), signal }),
+      );
     const wrong = { 'node-1': 'of another cluster' };
-    await withMachine(async (ports) => {
-      await openStateDisk(ports, settings(), signal);
-      await copyFile(at('disk'), at('copy'));
+    await machine.run(async (ports) => {
+      await openStateDisk(ports, machine.settings(), signal);
+      await copyFile(machine.at('disk'), machine.at('copy'));
       expect(await giveTo({ ...wrong, 'node-2': 'of the cluster' })(ports)).toBe('disk-share-wrong');
       await expect(giveTo(wrong)(ports)).resolves.toBeUndefined();
-      expect(await isUntouched()).toBe(true);
+      expect(await machine.isUntouched()).toBe(true);
       const right = {
         'node-1': 'of the cluster',
         'node-2': 'of another cluster',
         'node-3': 'of the cluster',
       };
       expect(await giveTo(right)(ports)).toBe('done');
-      kernel.reboot();
+      machine.kernel.reboot();
       expect(
-        await openStateDisk(ports, settings(), signal, signersWith({ ...wrong, 'node-3': 'of the cluster' })),
+        await openStateDisk(
+          ports,
+          machine.settings(),
+          signal,
+          signersWith({ ...wrong, 'node-3': 'of the cluster' }),
+        ),
       ).toBe('opened');
     });
   });
 
   test('changes nothing while no signer answers, and reads no share from the TPM then', async () => {
-    await withMachine(async (ports) => {
-      await openStateDisk(ports, settings(), signal);
-      await copyFile(at('disk'), at('copy'));
+    await machine.run(async (ports) => {
+      await openStateDisk(ports, machine.settings(), signal);
+      await copyFile(machine.at('disk'), machine.at('copy'));
       const options = { source: SOURCE, askShare: () => Promise.reject(new Error('nobody')), signal };
-      kernel.restart();
-      await expect(giveShareToSigner(ports, settings(), options)).rejects.toThrow('nobody');
-      expect(await isUntouched()).toBe(true);
-      expect(kernel.effects.filter((each) => each === 'tpm')).toHaveLength(1);
-      kernel.reboot();
-      expect(await openStateDisk(ports, settings(), signal)).toBe('opened');
+      machine.kernel.restart();
+      await expect(giveShareToSigner(ports, machine.settings(), options)).rejects.toThrow('nobody');
+      expect(await machine.isUntouched()).toBe(true);
+      expect(machine.kernel.effects.filter((each) => each === 'tpm')).toHaveLength(1);
+      machine.kernel.reboot();
+      expect(await openStateDisk(ports, machine.settings(), signal)).toBe('opened');
     });
   });
 });
@@ -351,14 +294,14 @@ describe('probeMovedShare()', () => {
     };
     const controlPlanes = ['node-1', 'node-2'].map((nodeId) => ({ nodeId, host: '192.0.2.1' }));
     const both = signersWith({ 'node-1': 'of the cluster', 'node-2': 'of the cluster' });
-    await withMachine(async (ports) => {
-      await openStateDisk(ports, settings(), signal);
+    await machine.run(async (ports) => {
+      await openStateDisk(ports, machine.settings(), signal);
       const probed = (of: { readonly nodeId: string } | 'any', from = ports) =>
-        codeOf(probeMovedShare(from, settings(), { of, probe, signal }));
+        codeOf(probeMovedShare(from, machine.settings(), { of, probe, signal }));
       expect([await probed('any'), asked]).toEqual(['done', []]);
       const source = { ...SOURCE, controlPlanes };
-      await giveShareToSigner(ports, settings(), { source, askShare: both, signal });
-      await copyFile(at('disk'), at('copy'));
+      await giveShareToSigner(ports, machine.settings(), { source, askShare: both, signal });
+      await copyFile(machine.at('disk'), machine.at('copy'));
       const tpm = Object.create(ports.tpm, {
         use: { value: () => Promise.reject(new Error('the TPM was used')) },
       }) as Tpm;
@@ -369,41 +312,43 @@ describe('probeMovedShare()', () => {
         ['all', 'node-1 node-2 node-1:9090 node-2:9090'],
         ['source', 'node-2'],
       ]);
-      expect(await isUntouched()).toBe(true);
+      expect(await machine.isUntouched()).toBe(true);
     });
   }, 120_000);
 });
 
 describe('takeShareBack()', () => {
   test('leaves a disk that opens by itself, with another share than that of the signer', async () => {
-    await withMachine(async (ports) => {
-      await openStateDisk(ports, settings(), signal);
-      expect(await takeShareBack(ports, settings(), { askShare, signal })).toBe('unchanged');
+    await machine.run(async (ports) => {
+      await openStateDisk(ports, machine.settings(), signal);
+      expect(await takeShareBack(ports, machine.settings(), { askShare, signal })).toBe('unchanged');
       await give(ports);
-      await copyFile(at('disk'), at('copy'));
-      await expect(takeShareBack(ports, settings(), { askShare: askWrong, signal })).rejects.toThrow();
-      expect(await isUntouched()).toBe(true);
-      expect(await takeShareBack(ports, settings(), { askShare, signal })).toBe('taken');
-      const content = await currentRecord();
-      const cluster = await unsealShare(ports, settings(), { which: 'cluster', content }, signal);
+      await copyFile(machine.at('disk'), machine.at('copy'));
+      await expect(
+        takeShareBack(ports, machine.settings(), { askShare: askWrong, signal }),
+      ).rejects.toThrow();
+      expect(await machine.isUntouched()).toBe(true);
+      expect(await takeShareBack(ports, machine.settings(), { askShare, signal })).toBe('taken');
+      const content = await machine.record();
+      const cluster = await unsealShare(ports, machine.settings(), { which: 'cluster', content }, signal);
       expect(cluster.reveal()).not.toEqual(shareOf(content.uuid).reveal());
       questions.length = 0;
-      kernel.reboot();
-      expect(await openStateDisk(ports, settings(), signal, askShare)).toBe('opened');
+      machine.kernel.reboot();
+      expect(await openStateDisk(ports, machine.settings(), signal, askShare)).toBe('opened');
       expect(questions).toEqual([]);
       expect(await give(ports)).toBe('given');
     });
   });
 
   test('writes no record with a seal that the TPM does not open, of either share', async () => {
-    await withMachine(async (ports) => {
-      await openStateDisk(ports, settings(), signal);
+    await machine.run(async (ports) => {
+      await openStateDisk(ports, machine.settings(), signal);
       await give(ports);
-      await copyFile(at('disk'), at('copy'));
+      await copyFile(machine.at('disk'), machine.at('copy'));
       for (const which of ['nodeShare', 'clusterShare'] as const) {
-        const taken = takeShareBack(withOtherSeal(ports, which), settings(), { askShare, signal });
+        const taken = takeShareBack(withOtherSeal(ports, which), machine.settings(), { askShare, signal });
         await expect(taken).rejects.toMatchObject({ code: 'disk-locked' });
-        expect(await isUntouched()).toBe(true);
+        expect(await machine.isUntouched()).toBe(true);
       }
     });
   });
@@ -422,22 +367,25 @@ function withOtherSeal(ports: DiskPorts, which: 'nodeShare' | 'clusterShare'): D
 
 describe('an owner', () => {
   test('recovers a disk whose share is with the signers; the machine then keeps a share again, until it gives it away', async () => {
-    await withMachine(async (ports) => {
-      await openStateDisk(ports, settings(), signal);
+    await machine.run(async (ports) => {
+      await openStateDisk(ports, machine.settings(), signal);
       await give(ports);
-      kernel.reboot();
-      const recoveryKey = await recoveryKeyOf(await currentRecord());
-      await recoverStateDisk(ports, settings(), { recoveryKey, signal });
-      kernel.reboot();
-      expect(await openStateDisk(ports, settings(), signal)).toBe('opened');
+      machine.kernel.reboot();
+      const recoveryKey = await recoveryKeyOf(await machine.record());
+      await recoverStateDisk(ports, machine.settings(), { recoveryKey, signal });
+      machine.kernel.reboot();
+      expect(await openStateDisk(ports, machine.settings(), signal)).toBe('opened');
       expect(await give(ports)).toBe('given');
-      kernel.reboot();
-      expect(await openStateDisk(ports, settings(), signal, askShare)).toBe('opened');
+      machine.kernel.reboot();
+      expect(await openStateDisk(ports, machine.settings(), signal, askShare)).toBe('opened');
     });
   });
 
   const key = approvalKeyOfOwner(generateEd25519Key());
-  const approvable = (): DiskSettings => ({ ...settings(), approvalKey: parseApprovalKey(key.publicKey) });
+  const approvable = (): DiskSettings => ({
+    ...machine.settings(),
+    approvalKey: parseApprovalKey(key.publicKey),
+  });
   const update = new Uint8Array(32).fill(1);
   const extend = ({ tpm }: DiskPorts): Promise<void> =>
     tpm.use(signal, (connection) =>
@@ -455,15 +403,15 @@ describe('an owner', () => {
   };
   /** Restarts the machine, whose PCRs then are zero. `updates`: how often its new software extends PCR 11. */
   const started = async (updates: number): Promise<unknown> => {
-    kernel.reboot();
-    return withMachine(async (ports) => {
+    machine.kernel.reboot();
+    return machine.run(async (ports) => {
       for (let count = 0; count < updates; count++) await extend(ports);
       return codeOf(openStateDisk(ports, approvable(), signal, askShare));
     });
   };
 
   test('approves registers for the node share alone', async () => {
-    await withMachine(async (ports) => {
+    await machine.run(async (ports) => {
       await openStateDisk(ports, approvable(), signal);
       await give(ports, approvable());
       expect(await approveUpdate(ports)).toBe(1);
@@ -472,17 +420,17 @@ describe('an owner', () => {
   });
 
   test('approves registers without a restart after the agent was killed while it gave the share away', async () => {
-    await withMachine(async (ports) => {
+    await machine.run(async (ports) => {
       await openStateDisk(ports, approvable(), signal);
       await give(ports, approvable());
       await takeShareBack(ports, approvable(), { askShare, signal });
-      kernel.restart();
+      machine.kernel.restart();
       await give(ports, approvable());
-      const counted = kernel.effects.lastIndexOf('tpm'); // the increment of the counter, after the record is durable
+      const counted = machine.kernel.effects.lastIndexOf('tpm'); // the increment of the counter, after the record is durable
       await takeShareBack(ports, approvable(), { askShare, signal });
-      kernel.restart(counted);
+      machine.kernel.restart(counted);
       await expect(give(ports, approvable())).rejects.toThrow('tpm');
-      kernel.restart();
+      machine.kernel.restart();
       await expect(approveUpdate(ports)).rejects.toMatchObject({ code: 'disk-approval-refused' });
       expect(await give(ports, approvable())).toBe('completed');
       expect(await give(ports, approvable())).toBe('unchanged');
@@ -491,13 +439,13 @@ describe('an owner', () => {
   });
 
   test('has approved registers that still count after the share was given away, and no longer after it was taken back', async () => {
-    await withMachine(async (ports) => {
+    await machine.run(async (ports) => {
       await openStateDisk(ports, approvable(), signal);
       expect(await approveUpdate(ports)).toBe(2);
       await give(ports, approvable());
     });
     expect([await started(1), await started(0)]).toEqual(['done', 'done']);
-    await withMachine(async (ports) => {
+    await machine.run(async (ports) => {
       await takeShareBack(ports, approvable(), { askShare, signal });
       expect(await readDiskSeal(ports, approvable(), signal)).toMatchObject({ approved: [], opens: true });
     });
@@ -505,13 +453,13 @@ describe('an owner', () => {
   });
 
   test('gets a disk of an earlier provisioning sealed for approvals, without a cluster share of the machine', async () => {
-    await withMachine(async (ports) => {
-      await openStateDisk(ports, settings(), signal);
+    await machine.run(async (ports) => {
+      await openStateDisk(ports, machine.settings(), signal);
       await give(ports);
     });
     expect(await started(0)).toBe('done');
-    expect((await currentRecord()).clusterShare).toEqual(SOURCE);
-    await withMachine(async (ports) =>
+    expect((await machine.record()).clusterShare).toEqual(SOURCE);
+    await machine.run(async (ports) =>
       expect((await readDiskSeal(ports, approvable(), signal)).seals).toHaveLength(1),
     );
     expect(await started(0)).toBe('done');
@@ -525,18 +473,18 @@ describe('a power cut at any step', () => {
   ])(
     'of giving the share away, or of taking it back, leaves a disk that opens at the next start, $name',
     async ({ reboots, step }) => {
-      await withMachine(async (ports) => {
-        const takeBack = () => takeShareBack(ports, settings(), { askShare, signal });
+      await machine.run(async (ports) => {
+        const takeBack = () => takeShareBack(ports, machine.settings(), { askShare, signal });
         const opens = async (): Promise<void> => {
-          kernel.reboot();
-          expect(await openStateDisk(ports, settings(), signal, askShare)).toBe('opened');
+          machine.kernel.reboot();
+          expect(await openStateDisk(ports, machine.settings(), signal, askShare)).toBe('opened');
         };
-        await openStateDisk(ports, settings(), signal);
-        const { uuid } = await currentRecord();
+        await openStateDisk(ports, machine.settings(), signal);
+        const { uuid } = await machine.record();
         const cut = async (before: () => Promise<unknown>, work: () => Promise<unknown>): Promise<number> =>
-          kernel.cutEverywhere({
+          machine.kernel.cutEverywhere({
             prepare: async () => {
-              kernel.restart();
+              machine.kernel.restart();
               await before();
             },
             work,
@@ -549,20 +497,21 @@ describe('a power cut at any step', () => {
           });
         const given = await cut(takeBack, () => give(ports));
         const taken = await cut(() => give(ports), takeBack);
-        expect([given > 20, taken > 20, (await currentRecord()).uuid]).toEqual([true, true, uuid]);
+        expect([given > 20, taken > 20, (await machine.record()).uuid]).toEqual([true, true, uuid]);
       });
     },
     600_000,
   );
 
   test('of opening with the share of a signer leaves a disk that opens at the next start', async () => {
-    await withMachine(async (ports) => {
-      await openStateDisk(ports, settings(), signal);
+    await machine.run(async (ports) => {
+      await openStateDisk(ports, machine.settings(), signal);
       await give(ports);
-      const opened = await kernel.cutEverywhere({
-        prepare: () => Promise.resolve(kernel.reboot()),
-        work: () => openStateDisk(ports, settings(), signal, askShare),
-        after: async () => expect(await openStateDisk(ports, settings(), signal, askShare)).toBe('opened'),
+      const opened = await machine.kernel.cutEverywhere({
+        prepare: () => Promise.resolve(machine.kernel.reboot()),
+        work: () => openStateDisk(ports, machine.settings(), signal, askShare),
+        after: async () =>
+          expect(await openStateDisk(ports, machine.settings(), signal, askShare)).toBe('opened'),
         reboots: true,
       });
       expect(opened).toBeGreaterThan(8);

@@ -1,6 +1,5 @@
 import { createHash, sign } from 'node:crypto';
-import { mkdtemp, open, rm, truncate, writeFile, copyFile, mkdir } from 'node:fs/promises';
-import { join } from 'node:path';
+import { open, truncate, writeFile, copyFile, mkdir } from 'node:fs/promises';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
 import {
   decryptAge,
@@ -9,9 +8,7 @@ import {
   recoveryKeyOfOwner,
   type RecoveryKey,
 } from '../../internal/backup/index.ts';
-import { ExecaRunner } from '../../internal/exec/index.ts';
 import { canonicalJson, generateEd25519Key } from '../../internal/crypto/index.ts';
-import { DiskFiles, DiskStreams } from '../../internal/file/index.ts';
 import { parseLuksHeader } from '../../internal/luks/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
 import {
@@ -33,16 +30,11 @@ import {
   type RecordContent,
   type SharedRecovery,
 } from '../../internal/statedisk/index.ts';
-import {
-  createMemoryLogger,
-  createSwtpmFactory,
-  type Swtpm,
-  type SwtpmFactory,
-} from '../../internal/testing/index.ts';
-import { extendPcr, isApprovable, type Tpm } from '../../internal/tpm/index.ts';
+import { createSwtpmFactory, type SwtpmFactory } from '../../internal/testing/index.ts';
+import { extendPcr, isApprovable } from '../../internal/tpm/index.ts';
 import { Cryptsetup } from './cryptsetup.ts';
 import { unsealShare } from './disk-seals.ts';
-import { FakeKernel, PowerCut, type PowerCuts } from './fake-kernel.ts';
+import { PowerCut, type PowerCuts } from './fake-kernel.ts';
 import {
   approveSoftware,
   destroyStateDisk,
@@ -53,93 +45,25 @@ import {
   type DiskPorts,
   type DiskSettings,
 } from './index.ts';
+import { DISK_BYTES, OWNER, REAL, FakeMachine } from './fake-machine.ts';
 
 const signal = new AbortController().signal;
-/** A key pair of age-keygen(1). */
-const OWNER = {
-  recipient: 'age1eqsckkca230dt2w5h68h3gnqqrevhygq5fljj85z3m4cz9lmd46sxk3ed0',
-  key: new Secret('AGE-SECRET-KEY-1AXVUFX45FPC6U2QPR63FR0F0ZVW20HXJXVLVRU78VQ3E23P2SKTSAVQ65R'),
-};
 /** A recipient whose private key no test has. */
 const NEW_RECIPIENT = recoveryKeyOfOwner(generateEd25519Key()).recipient;
-const DISK_BYTES = 64 * 2 ** 20;
-const REAL = {
-  commands: new ExecaRunner({ path: '/usr/sbin:/usr/bin:/sbin:/bin' }),
-  files: new DiskFiles(),
-  streams: new DiskStreams(),
-};
-const { log, records } = createMemoryLogger('disk');
 
-let factory: SwtpmFactory;
+let machine: FakeMachine;
 let others: SwtpmFactory;
-let directory: string;
-let kernel: FakeKernel;
 beforeAll(async () => {
-  factory = await createSwtpmFactory();
+  machine = await FakeMachine.create();
   others = await createSwtpmFactory();
-  directory = await mkdtemp('/dev/shm/cluster-disk-');
 }, 60_000);
 afterAll(async () => {
-  await factory[Symbol.asyncDispose]();
+  await machine[Symbol.asyncDispose]();
   await others[Symbol.asyncDispose]();
-  await rm(directory, { recursive: true });
 });
 beforeEach(async () => {
-  kernel = new FakeKernel(REAL);
-  records.length = 0;
-  await writeFile(at('disk'), '');
-  await truncate(at('disk'), 0);
-  await truncate(at('disk'), DISK_BYTES);
-  // All tests use one TPM, which remembers the disk of the previous test.
-  await writeFile(at('permit'), '');
+  await machine.reset();
 });
-
-const at = (name: string): string => join(directory, name);
-
-function settings(device = 'disk'): DiskSettings {
-  return {
-    ...{ device: at(device), name: 'test-state', isAuthenticated: false, pcrs: [7, 11] },
-    approvalKey: undefined,
-    recipients: [OWNER.recipient],
-    recoveryThreshold: 1,
-    mountPoint: '/mounted/disk',
-    directories: [
-      { name: 'cluster', path: '/on-disk/cluster', mode: 0o700 },
-      { name: 'kubelet', path: '/on-disk/kubelet', mode: 0o700 },
-    ],
-    memory: at('memory'),
-    permit: at('permit'),
-  };
-}
-
-/** A machine with a TPM: each use of the TPM is an effect at which the power may be cut. */
-async function withMachine<T>(
-  use: (ports: DiskPorts, swtpm: Swtpm) => Promise<T>,
-  from = factory,
-): Promise<T> {
-  await using swtpm = await from.start();
-  await using tpm = swtpm.open();
-  const counting = Object.create(tpm, {
-    use: { value: (...all: Parameters<Tpm['use']>) => kernel.counted('tpm', () => tpm.use(...all)) },
-  }) as Tpm;
-  return await use(
-    { commands: kernel.commands, files: kernel.files, streams: kernel.streams, tpm: counting, log },
-    swtpm,
-  );
-}
-
-/** Reads the current record of the disk. */
-async function currentRecord(device = 'disk'): Promise<RecordContent> {
-  return (await currentState(device)).record.content;
-}
-
-async function currentState(device = 'disk') {
-  await using handle = await open(at(device));
-  const { buffer } = await handle.read(Buffer.alloc(2 ** 24), 0, 2 ** 24, 0);
-  const state = diskStateOf(buffer);
-  if (state.kind !== 'ready') throw new Error(state.kind);
-  return state;
-}
 
 async function recoveryKeyOf({ recovery }: Pick<RecordContent, 'recovery'>): Promise<Secret<Uint8Array>> {
   if (recovery.kind !== 'key') throw new Error('the owners have shares');
@@ -161,28 +85,29 @@ const extend = ({ tpm }: DiskPorts, pcr: number): Promise<void> =>
 
 describe('openStateDisk()', () => {
   test('formats an empty disk, opens it after a reboot, and does not change an open disk', async () => {
-    await withMachine(async (ports) => {
-      expect(await openStateDisk(ports, settings(), signal)).toBe('formatted');
-      expect(kernel.mountPoints).toEqual(['/mounted/disk', '/on-disk/cluster', '/on-disk/kubelet']);
-      const record = await currentRecord();
+    await machine.run(async (ports) => {
+      expect(await openStateDisk(ports, machine.settings(), signal)).toBe('formatted');
+      expect(machine.kernel.mountPoints).toEqual(['/mounted/disk', '/on-disk/cluster', '/on-disk/kubelet']);
+      const record = await machine.record();
       expect(parseLuksHeader(record.header)).toMatchObject({ uuid: record.uuid, slots: [0, 1] });
-      expect(await openStateDisk(ports, settings(), signal)).toBe('open');
-      kernel.reboot();
-      expect(await openStateDisk(ports, settings(), signal)).toBe('opened');
-      expect(kernel.mountPoints).toHaveLength(3);
-      expect((await currentRecord()).uuid).toBe(record.uuid);
-      expect(await REAL.files.stat(at('memory'))).toBeUndefined();
+      expect(await openStateDisk(ports, machine.settings(), signal)).toBe('open');
+      machine.kernel.reboot();
+      expect(await openStateDisk(ports, machine.settings(), signal)).toBe('opened');
+      expect(machine.kernel.mountPoints).toHaveLength(3);
+      expect((await machine.record()).uuid).toBe(record.uuid);
+      expect(await REAL.files.stat(machine.at('memory'))).toBeUndefined();
     });
   });
 
   test('opens only with both shares of this disk, not with one share or with the shares of another disk', async () => {
-    await withMachine(async (ports) => {
-      await openStateDisk(ports, settings(), signal);
-      const content = await currentRecord();
-      const shareOf = (which: keyof DiskShares) => unsealShare(ports, settings(), { which, content }, signal);
+    await machine.run(async (ports) => {
+      await openStateDisk(ports, machine.settings(), signal);
+      const content = await machine.record();
+      const shareOf = (which: keyof DiskShares) =>
+        unsealShare(ports, machine.settings(), { which, content }, signal);
       const [node, cluster] = [await shareOf('node'), await shareOf('cluster')];
       const zero = new Secret<Uint8Array>(new Uint8Array(32));
-      const cryptsetup = new Cryptsetup(REAL, settings(), at('disk'), signal);
+      const cryptsetup = new Cryptsetup(REAL, machine.settings(), machine.at('disk'), signal);
       await cryptsetup.putHeader(content.header);
       const opens = (shares: DiskShares, uuid = content.uuid): Promise<boolean> =>
         cryptsetup.check(0, slotKey(shares, uuid)).then(
@@ -213,117 +138,125 @@ describe('openStateDisk()', () => {
   });
 
   test('does not open a disk with another TPM', async () => {
-    await withMachine((ports) => openStateDisk(ports, settings(), signal));
-    kernel.reboot();
-    await withMachine(async (ports) => {
-      await expect(openStateDisk(ports, settings(), signal)).rejects.toMatchObject({ code: 'disk-locked' });
-      expect(kernel.effects).not.toContain('writeAt');
+    await machine.run((ports) => openStateDisk(ports, machine.settings(), signal));
+    machine.kernel.reboot();
+    await machine.run(async (ports) => {
+      await expect(openStateDisk(ports, machine.settings(), signal)).rejects.toMatchObject({
+        code: 'disk-locked',
+      });
+      expect(machine.kernel.effects).not.toContain('writeAt');
     }, others);
   });
 
   test('names the register that changed', async () => {
-    await withMachine(async (ports) => {
-      await openStateDisk(ports, settings(), signal);
-      kernel.reboot();
+    await machine.run(async (ports) => {
+      await openStateDisk(ports, machine.settings(), signal);
+      machine.kernel.reboot();
       await extend(ports, 11);
-      await expect(openStateDisk(ports, settings(), signal)).rejects.toMatchObject({
+      await expect(openStateDisk(ports, machine.settings(), signal)).rejects.toMatchObject({
         code: 'disk-locked',
         message: expect.stringContaining('changed: pcr11') as unknown,
         details: { pcr11: { sealed: '0'.repeat(64) } },
       });
-      expect(kernel.effects).not.toContain('writeAt');
+      expect(machine.kernel.effects).not.toContain('writeAt');
     });
   });
 
   test('refuses an earlier copy of the disk, a disk from before the last formatting, an empty disk and a disk with another format', async () => {
-    await withMachine(async (ports) => {
-      await openStateDisk(ports, settings(), signal);
-      await copyFile(at('disk'), at('copy'));
-      kernel.reboot();
-      await recoverStateDisk(ports, settings(), {
-        recoveryKey: await recoveryKeyOf(await currentRecord()),
+    await machine.run(async (ports) => {
+      await openStateDisk(ports, machine.settings(), signal);
+      await copyFile(machine.at('disk'), machine.at('copy'));
+      machine.kernel.reboot();
+      await recoverStateDisk(ports, machine.settings(), {
+        recoveryKey: await recoveryKeyOf(await machine.record()),
         signal,
       });
       const refusal = async (device: string): Promise<unknown> => {
-        kernel.reboot();
-        const error: unknown = await openStateDisk(ports, settings(device), signal).catch(
-          (each: unknown) => each,
-        );
-        expect(kernel.effects).not.toContain('writeAt');
+        machine.kernel.reboot();
+        const error: unknown = await openStateDisk(
+          ports,
+          machine.settings({ device: machine.at(device) }),
+          signal,
+        ).catch((each: unknown) => each);
+        expect(machine.kernel.effects).not.toContain('writeAt');
         return (error as { readonly code?: string }).code;
       };
       expect(await refusal('copy')).toBe('statedisk-rolled-back');
-      await writeFile(at('empty'), '');
-      await truncate(at('empty'), DISK_BYTES);
+      await writeFile(machine.at('empty'), '');
+      await truncate(machine.at('empty'), DISK_BYTES);
       expect(await refusal('empty')).toBe('statedisk-lost');
-      await writeFile(at('foreign'), 'ext4');
-      await truncate(at('foreign'), DISK_BYTES);
+      await writeFile(machine.at('foreign'), 'ext4');
+      await truncate(machine.at('foreign'), DISK_BYTES);
       expect(await refusal('foreign')).toBe('statedisk-foreign');
-      await writeFile(at('small'), '');
-      await truncate(at('small'), DISK_BYTES - 4096);
+      await writeFile(machine.at('small'), '');
+      await truncate(machine.at('small'), DISK_BYTES - 4096);
       expect(await refusal('small')).toBe('disk-too-small');
       expect(await refusal('missing')).toBe('disk-device-missing');
       // Root confirms that the old disk is gone.
-      await writeFile(at('permit'), '');
-      kernel.reboot();
-      expect(await openStateDisk(ports, settings('empty'), signal)).toBe('formatted');
-      expect(await REAL.files.stat(at('permit'))).toBeUndefined();
+      await writeFile(machine.at('permit'), '');
+      machine.kernel.reboot();
+      expect(await openStateDisk(ports, machine.settings({ device: machine.at('empty') }), signal)).toBe(
+        'formatted',
+      );
+      expect(await REAL.files.stat(machine.at('permit'))).toBeUndefined();
       expect(await refusal('disk')).toBe('statedisk-rolled-back');
     });
   });
 
   test('refuses to mount the disk over a directory with unencrypted files', async () => {
-    await mkdir(at('used'), { recursive: true });
-    await writeFile(at('used/ca.key'), 'secret');
-    const used = { ...settings(), directories: [{ name: 'cluster', path: at('used'), mode: 0o700 }] };
-    await withMachine(async (ports) => {
+    await mkdir(machine.at('used'), { recursive: true });
+    await writeFile(machine.at('used/ca.key'), 'secret');
+    const used = {
+      ...machine.settings(),
+      directories: [{ name: 'cluster', path: machine.at('used'), mode: 0o700 }],
+    };
+    await machine.run(async (ports) => {
       await expect(openStateDisk(ports, used, signal)).rejects.toMatchObject({ code: 'disk-directory-used' });
-      expect(kernel.effects).toEqual([]);
+      expect(machine.kernel.effects).toEqual([]);
     });
   });
 
   test('mounts the disk over programs of the operating system, also a disk that an older release has formatted', async () => {
-    await mkdir(at('programs'), { recursive: true });
-    await writeFile(at('programs/kubelet'), 'a program');
-    const programs = { name: 'programs', path: at('programs'), mode: 0o755, coversFiles: true };
-    const later = { ...settings(), directories: [...settings().directories, programs] };
-    await withMachine(async (ports) => {
-      await openStateDisk(ports, settings(), signal);
-      kernel.reboot();
+    await mkdir(machine.at('programs'), { recursive: true });
+    await writeFile(machine.at('programs/kubelet'), 'a program');
+    const programs = { name: 'programs', path: machine.at('programs'), mode: 0o755, coversFiles: true };
+    const later = { ...machine.settings(), directories: [...machine.settings().directories, programs] };
+    await machine.run(async (ports) => {
+      await openStateDisk(ports, machine.settings(), signal);
+      machine.kernel.reboot();
       expect(await openStateDisk(ports, later, signal)).toBe('opened');
-      expect(kernel.created).toContain('/mounted/disk/programs');
-      expect(kernel.mountPoints).toContain(programs.path);
+      expect(machine.kernel.created).toContain('/mounted/disk/programs');
+      expect(machine.kernel.mountPoints).toContain(programs.path);
     });
   });
 });
 
 describe('recoverStateDisk()', () => {
   test('opens the disk on another machine with the owner’s recovery key; that machine opens the disk by itself at its next start', async () => {
-    await withMachine((ports) => openStateDisk(ports, settings(), signal));
-    const before = await currentRecord();
-    kernel.reboot();
-    await withMachine(async (ports) => {
+    await machine.run((ports) => openStateDisk(ports, machine.settings(), signal));
+    const before = await machine.record();
+    machine.kernel.reboot();
+    await machine.run(async (ports) => {
       const wrong = new Secret<Uint8Array>(new Uint8Array(32).fill(3));
-      await copyFile(at('disk'), at('copy'));
+      await copyFile(machine.at('disk'), machine.at('copy'));
       for (let attempt = 0; attempt < 3; attempt++)
         await expect(
-          recoverStateDisk(ports, settings(), { recoveryKey: wrong, signal }),
+          recoverStateDisk(ports, machine.settings(), { recoveryKey: wrong, signal }),
         ).rejects.toMatchObject({ code: 'disk-recovery-refused' });
-      const untouched = await REAL.commands.run({ argv: ['cmp', at('disk'), at('copy')], signal });
-      expect(untouched.exitCode).toBe(0);
-      await recoverStateDisk(ports, settings(), { recoveryKey: await recoveryKeyOf(before), signal });
-      expect(kernel.mountPoints).toHaveLength(3);
-      kernel.reboot();
-      expect(await openStateDisk(ports, settings(), signal)).toBe('opened');
-      expect((await currentRecord()).uuid).toBe(before.uuid);
+      expect(await machine.isUntouched()).toBe(true);
+      await recoverStateDisk(ports, machine.settings(), { recoveryKey: await recoveryKeyOf(before), signal });
+      expect(machine.kernel.mountPoints).toHaveLength(3);
+      machine.kernel.reboot();
+      expect(await openStateDisk(ports, machine.settings(), signal)).toBe('opened');
+      expect((await machine.record()).uuid).toBe(before.uuid);
     }, others);
   });
 
   test('calls no key wrong if cryptsetup fails in another way', async () => {
-    await withMachine(async (ports) => {
-      await openStateDisk(ports, settings(), signal);
-      const recoveryKey = await recoveryKeyOf(await currentRecord());
-      kernel.reboot();
+    await machine.run(async (ports) => {
+      await openStateDisk(ports, machine.settings(), signal);
+      const recoveryKey = await recoveryKeyOf(await machine.record());
+      machine.kernel.reboot();
       const commands: DiskPorts['commands'] = {
         run: (command) =>
           command.argv.includes('--test-passphrase')
@@ -331,7 +264,7 @@ describe('recoverStateDisk()', () => {
             : ports.commands.run(command),
       };
       await expect(
-        recoverStateDisk({ ...ports, commands }, settings(), { recoveryKey, signal }),
+        recoverStateDisk({ ...ports, commands }, machine.settings(), { recoveryKey, signal }),
       ).rejects.toMatchObject({ exitCode: 3 });
     });
   });
@@ -341,7 +274,7 @@ describe('a disk that two of three owners open together', () => {
   const owners = Array.from({ length: 3 }, () => recoveryKeyOfOwner(generateEd25519Key()));
   const [ann, ben, eve] = owners as [RecoveryKey, RecoveryKey, RecoveryKey];
   const together = (threshold = 2): DiskSettings => ({
-    ...settings(),
+    ...machine.settings(),
     recipients: [ann.recipient, ben.recipient, eve.recipient],
     recoveryThreshold: threshold,
   });
@@ -354,9 +287,9 @@ describe('a disk that two of three owners open together', () => {
     Promise.all(owners.map((owner, at) => decrypted(shares[at]?.sealed ?? new Uint8Array(), owner)));
 
   test('opens with any two and with none alone; a recovery writes new shares', async () => {
-    await withMachine(async (ports) => {
+    await machine.run(async (ports) => {
       await openStateDisk(ports, together(), signal);
-      const before = sharedOf(await currentRecord());
+      const before = sharedOf(await machine.record());
       expect(before.threshold).toBe(2);
       for (const [at, { sealed }] of before.shares.entries())
         for (const [other, owner] of owners.entries())
@@ -364,7 +297,7 @@ describe('a disk that two of three owners open together', () => {
             await expect(decrypted(sealed, owner)).rejects.toMatchObject({ code: 'backup-no-recovery-key' });
       const shares = await sharesOf(before);
       const recover = (recoveryKey: Secret<Uint8Array>): Promise<void> => {
-        kernel.reboot();
+        machine.kernel.reboot();
         return recoverStateDisk(ports, together(), { recoveryKey, signal });
       };
       for (const share of shares)
@@ -373,7 +306,7 @@ describe('a disk that two of three owners open together', () => {
       const collected = new RecoveryShares();
       for (const share of shares.slice(1)) expect(collected.add(before, share)).toBe(true);
       await recover(await collected.combine(before));
-      const after = sharedOf(await currentRecord());
+      const after = sharedOf(await machine.record());
       expect(after.threshold).toBe(2);
       const renewed = await sharesOf(after);
       for (const share of shares) expect(new RecoveryShares().add(after, share)).toBe(false);
@@ -384,9 +317,9 @@ describe('a disk that two of three owners open together', () => {
   });
 
   test('takes one code of each at the console', async () => {
-    await withMachine(async (ports) => {
+    await machine.run(async (ports) => {
       await openStateDisk(ports, together(), signal);
-      kernel.reboot();
+      machine.kernel.reboot();
       const locked = await readLockedDisk(ports, together(), signal);
       if (locked.consoleRecovery === undefined) throw new Error('nothing for the console');
       const challenge = createConsoleChallenge({
@@ -408,21 +341,21 @@ describe('a disk that two of three owners open together', () => {
   });
 
   test('keeps its number of owners: a provisioning file with a lower one gets no part for the console', async () => {
-    await withMachine(async (ports) => {
+    await machine.run(async (ports) => {
       await openStateDisk(ports, together(), signal);
-      const before = sharedOf(await currentRecord());
+      const before = sharedOf(await machine.record());
       const collected = new RecoveryShares();
       for (const share of await sharesOf(before)) collected.add(before, share);
       const recoveryKey = await collected.combine(before);
-      kernel.reboot();
+      machine.kernel.reboot();
       await recoverStateDisk(ports, together(1), { recoveryKey, signal });
-      const after = await currentRecord();
+      const after = await machine.record();
       expect(after.consoleRecovery).toBeUndefined();
       expect(after.recovery).toEqual(before);
-      kernel.reboot();
-      records.length = 0;
+      machine.kernel.reboot();
+      machine.records.length = 0;
       expect(await openStateDisk(ports, together(1), signal)).toBe('opened');
-      expect(records.map(({ message, fields }) => [message, fields])).toContainEqual([
+      expect(machine.records.map(({ message, fields }) => [message, fields])).toContainEqual([
         'the state disk keeps the recovery threshold of its formatting',
         { disk: 2, provisioned: 1 },
       ]);
@@ -433,7 +366,7 @@ describe('a disk that two of three owners open together', () => {
 describe('a code at the console', () => {
   /** The challenge of a start of the machine. `answer` is what the owner then types. */
   async function challengeOf(ports: DiskPorts) {
-    const { uuid, consoleRecovery: recovery } = await readLockedDisk(ports, settings(), signal);
+    const { uuid, consoleRecovery: recovery } = await readLockedDisk(ports, machine.settings(), signal);
     if (recovery === undefined) throw new Error('nothing for the console');
     const challenge = createConsoleChallenge({
       uuid,
@@ -450,29 +383,28 @@ describe('a code at the console', () => {
   }
 
   test('recovers the disk on another machine, which then opens it by itself; no later challenge has the same code', async () => {
-    await withMachine((ports) => openStateDisk(ports, settings(), signal));
-    const before = await currentRecord();
-    kernel.reboot();
-    await withMachine(async (ports) => {
+    await machine.run((ports) => openStateDisk(ports, machine.settings(), signal));
+    const before = await machine.record();
+    machine.kernel.reboot();
+    await machine.run(async (ports) => {
       const earlier = await challengeOf(ports);
       const { challenge, answer } = await challengeOf(ports);
-      await copyFile(at('disk'), at('copy'));
+      await copyFile(machine.at('disk'), machine.at('copy'));
       expect([challenge.open(earlier.answer), challenge.open(new Uint8Array(16))]).toEqual([
         undefined,
         undefined,
       ]);
-      const untouched = await REAL.commands.run({ argv: ['cmp', at('disk'), at('copy')], signal });
-      expect(untouched.exitCode).toBe(0);
+      expect(await machine.isUntouched()).toBe(true);
       const recoveryKey = challenge.open(answer);
       if (recoveryKey === undefined) throw new Error('the code was refused');
       expect(recoveryKey.reveal()).toEqual((await recoveryKeyOf(before)).reveal());
-      await recoverStateDisk(ports, settings(), { recoveryKey, signal });
-      kernel.reboot();
-      expect(await openStateDisk(ports, settings(), signal)).toBe('opened');
-      const after = await currentRecord();
+      await recoverStateDisk(ports, machine.settings(), { recoveryKey, signal });
+      machine.kernel.reboot();
+      expect(await openStateDisk(ports, machine.settings(), signal)).toBe('opened');
+      const after = await machine.record();
       expect(after.consoleRecovery?.diskKey).not.toEqual(before.consoleRecovery?.diskKey);
       expect(after.consoleRecovery?.wrapped).not.toEqual(before.consoleRecovery?.wrapped);
-      kernel.reboot();
+      machine.kernel.reboot();
       await extend(ports, 11);
       const next = await challengeOf(ports);
       expect(next.challenge.open(answer)).toBeUndefined();
@@ -482,26 +414,26 @@ describe('a code at the console', () => {
 
   /** Why the disk has nothing for the console any more. */
   const consoleWarnings = (): unknown[] =>
-    records
+    machine.records
       .filter(({ message }) => message === 'no later recovery of the state disk at the console')
       .map(({ fields }) => fields['reason']);
   /** A recovery after which the registers are again those of the machine. */
   const recover = async (ports: DiskPorts, of: DiskSettings): Promise<RecordContent> => {
-    kernel.reboot();
-    const recoveryKey = await recoveryKeyOf(await currentRecord());
+    machine.kernel.reboot();
+    const recoveryKey = await recoveryKeyOf(await machine.record());
     await recoverStateDisk(ports, of, { recoveryKey, signal });
-    kernel.reboot();
+    machine.kernel.reboot();
     expect(await openStateDisk(ports, of, signal)).toBe('opened');
-    return currentRecord();
+    return machine.record();
   };
 
   test('can be typed after a recovery over the network', async () => {
-    const both = { ...settings(), recipients: [NEW_RECIPIENT, OWNER.recipient] as const };
+    const both = { ...machine.settings(), recipients: [NEW_RECIPIENT, OWNER.recipient] as const };
     const turned = { ...both, recipients: [OWNER.recipient, NEW_RECIPIENT] as const };
-    await withMachine(async (ports) => {
+    await machine.run(async (ports) => {
       await openStateDisk(ports, both, signal);
       await recover(ports, turned);
-      kernel.reboot();
+      machine.kernel.reboot();
       const { challenge, answer } = await challengeOf(ports);
       expect(challenge.open(answer)).toBeDefined();
     });
@@ -511,32 +443,32 @@ describe('a code at the console', () => {
     ['names another recipient', [NEW_RECIPIENT]],
     ['names one more recipient', [OWNER.recipient, NEW_RECIPIENT]],
   ] as const)('is for nobody after a recovery with a provisioning file that %s', async (_, recipients) => {
-    await withMachine(async (ports) => {
-      await openStateDisk(ports, settings(), signal);
-      const before = await currentRecord();
-      const after = await recover(ports, { ...settings(), recipients: [...recipients] });
+    await machine.run(async (ports) => {
+      await openStateDisk(ports, machine.settings(), signal);
+      const before = await machine.record();
+      const after = await recover(ports, { ...machine.settings(), recipients: [...recipients] });
       expect(after.consoleRecovery).toBeUndefined();
       expect(after.recovery).toEqual(before.recovery);
       expect(consoleWarnings()).toEqual([
         'the recovery recipients of the provisioning file, or how many of them must act, are not those of the formatting',
       ]);
-      expect((await recover(ports, settings())).consoleRecovery?.wrapped).toHaveLength(1);
+      expect((await recover(ports, machine.settings())).consoleRecovery?.wrapped).toHaveLength(1);
     });
   });
 
   test('is for nobody if an earlier release has formatted the disk, also after a recovery', async () => {
-    await withMachine(async (ports) => {
-      await openStateDisk(ports, settings(), signal);
-      const { slot, record } = await currentState();
+    await machine.run(async (ports) => {
+      await openStateDisk(ports, machine.settings(), signal);
+      const { slot, record } = await machine.state();
       const content = { ...record.content, consoleRecovery: undefined, recipientsMac: undefined };
-      const node = await unsealShare(ports, settings(), { which: 'node', content }, signal);
+      const node = await unsealShare(ports, machine.settings(), { which: 'node', content }, signal);
       const earlier = encodeReady(record.sequence, content, recordKey(node, content.uuid));
-      await REAL.streams.writeAt(at('disk'), slot * SLOT_BYTES, earlier);
-      kernel.reboot();
-      expect(await openStateDisk(ports, settings(), signal)).toBe('opened');
-      kernel.reboot();
-      expect((await readLockedDisk(ports, settings(), signal)).consoleRecovery).toBeUndefined();
-      const after = await recover(ports, settings());
+      await REAL.streams.writeAt(machine.at('disk'), slot * SLOT_BYTES, earlier);
+      machine.kernel.reboot();
+      expect(await openStateDisk(ports, machine.settings(), signal)).toBe('opened');
+      machine.kernel.reboot();
+      expect((await readLockedDisk(ports, machine.settings(), signal)).consoleRecovery).toBeUndefined();
+      const after = await recover(ports, machine.settings());
       expect(after.consoleRecovery).toBeUndefined();
       expect(after.recovery).toEqual(content.recovery);
       expect(consoleWarnings()).toEqual(['an earlier release has formatted it']);
@@ -547,7 +479,7 @@ describe('a code at the console', () => {
 describe('approveSoftware()', () => {
   const key = approvalKeyOfOwner(generateEd25519Key());
   const approvable = (device = 'disk'): DiskSettings => ({
-    ...settings(device),
+    ...machine.settings({ device: machine.at(device) }),
     approvalKey: parseApprovalKey(key.publicKey),
   });
   const update = new Uint8Array(32).fill(1); // what `extend()` measures
@@ -592,8 +524,8 @@ describe('approveSoftware()', () => {
 
   /** Restarts the machine, whose PCRs then are zero. `updates`: how often its new software extends PCR 11. */
   async function started<T>(updates: number, use: (ports: DiskPorts) => Promise<T>): Promise<T> {
-    kernel.reboot();
-    return withMachine(async (ports) => {
+    machine.kernel.reboot();
+    return machine.run(async (ports) => {
       for (let count = 0; count < updates; count++) await extend(ports, 11);
       return use(ports);
     });
@@ -619,7 +551,7 @@ describe('approveSoftware()', () => {
     await started(0, async (ports) => {
       await openStateDisk(ports, approvable(), signal);
       await approve(ports, await nextApproval(ports));
-      await copyFile(at('disk'), at('copy'));
+      await copyFile(machine.at('disk'), machine.at('copy'));
     });
     await started(1, async (ports) => {
       await openStateDisk(ports, approvable(), signal);
@@ -649,7 +581,7 @@ describe('approveSoftware()', () => {
       const [running, updated = running] = content.software;
       const third = new Map([...updated, [11, extended(updated.get(11))]]);
       const without = (pcr: number) => new Map([...running].filter(([each]) => each !== pcr));
-      await copyFile(at('disk'), at('copy'));
+      await copyFile(machine.at('disk'), machine.at('copy'));
       const refusal = (changed: Partial<ApprovalContent>, by = key): Promise<unknown> =>
         approve(ports, { ...content, ...changed }, by).catch(
           (error: unknown) => (error as { readonly code: string }).code,
@@ -678,24 +610,26 @@ describe('approveSoftware()', () => {
         notRunning: 'disk-approval-refused',
         exchanged: 'tpm-refused',
       });
-      const untouched = await REAL.commands.run({ argv: ['cmp', at('disk'), at('copy')], signal });
-      expect(untouched.exitCode).toBe(0);
+      expect(await machine.isUntouched()).toBe(true);
       await expect(
-        approveSoftware(ports, settings(), { approval: signApproval(content, key.privateKey), signal }),
+        approveSoftware(ports, machine.settings(), {
+          approval: signApproval(content, key.privateKey),
+          signal,
+        }),
       ).rejects.toMatchObject({ code: 'disk-approval-refused' });
     });
   });
 
   test('works on a disk of an earlier release, or with a new key, after the next start', async () => {
-    await started(0, (ports) => openStateDisk(ports, settings(), signal));
-    const before = await currentRecord();
+    await started(0, (ports) => openStateDisk(ports, machine.settings(), signal));
+    const before = await machine.record();
     expect(await opened(0)).toBe('opened');
-    const after = await currentRecord();
+    const after = await machine.record();
     expect(after.uuid).toBe(before.uuid);
     expect(after.nodeShare.length).not.toBe(before.nodeShare.length);
     await started(0, async (ports) => {
       await openStateDisk(ports, approvable(), signal);
-      expect((await currentRecord()).nodeShare).toEqual(after.nodeShare);
+      expect((await machine.record()).nodeShare).toEqual(after.nodeShare);
       await approve(ports, await nextApproval(ports));
     });
     expect(await opened(1)).toBe('opened');
@@ -703,16 +637,16 @@ describe('approveSoftware()', () => {
 
   test('is not possible any more after a start without the key', async () => {
     await started(0, (ports) => openStateDisk(ports, approvable(), signal));
-    const before = await currentRecord();
+    const before = await machine.record();
     const withoutKey = (): Promise<unknown> =>
-      started(0, (ports) => openStateDisk(ports, settings(), signal));
+      started(0, (ports) => openStateDisk(ports, machine.settings(), signal));
     expect(await withoutKey()).toBe('opened');
-    const after = await currentRecord();
+    const after = await machine.record();
     expect(isApprovable(before.nodeShare)).toBe(true);
     for (const share of [after.nodeShare, after.clusterShare])
       expect(isSealedShare(share) && isApprovable(share)).toBe(false);
     expect(await withoutKey()).toBe('opened');
-    expect(await currentRecord()).toEqual(after);
+    expect(await machine.record()).toEqual(after);
   });
 
   test('ends with a recovery: the machine opens with the registers that it has then, and with no approved ones', async () => {
@@ -723,7 +657,7 @@ describe('approveSoftware()', () => {
     await started(2, async (ports) => {
       const before = await readDiskSeal(ports, approvable(), signal);
       await recoverStateDisk(ports, approvable(), {
-        recoveryKey: await recoveryKeyOf(await currentRecord()),
+        recoveryKey: await recoveryKeyOf(await machine.record()),
         signal,
       });
       const { generation } = await readDiskSeal(ports, approvable(), signal);
@@ -739,43 +673,40 @@ describe('approveSoftware()', () => {
 
 describe('destroyStateDisk()', () => {
   test('leaves no record: then neither an earlier copy nor the owner’s recovery key opens the disk', async () => {
-    await withMachine(async (ports) => {
-      await openStateDisk(ports, settings(), signal);
-      const content = await currentRecord();
-      await copyFile(at('disk'), at('copy'));
-      await destroyStateDisk(ports, settings(), signal);
+    await machine.run(async (ports) => {
+      await openStateDisk(ports, machine.settings(), signal);
+      const content = await machine.record();
+      await copyFile(machine.at('disk'), machine.at('copy'));
+      await destroyStateDisk(ports, machine.settings(), signal);
       const start = Buffer.alloc(2 ** 24);
-      await using handle = await open(at('disk'));
+      await using handle = await open(machine.at('disk'));
       await handle.read(start, 0, start.length, 0);
       expect(diskStateOf(start)).toEqual({ kind: 'formatting' });
       expect(start.subarray(512).equals(Buffer.alloc(start.length - 512))).toBe(true);
       const recoveryKey = await recoveryKeyOf(content);
-      await expect(recoverStateDisk(ports, settings(), { recoveryKey, signal })).rejects.toMatchObject({
+      await expect(
+        recoverStateDisk(ports, machine.settings(), { recoveryKey, signal }),
+      ).rejects.toMatchObject({
         code: 'disk-recovery-refused',
       });
-      kernel.reboot();
-      await expect(openStateDisk(ports, settings('copy'), signal)).rejects.toMatchObject({
+      machine.kernel.reboot();
+      await expect(
+        openStateDisk(ports, machine.settings({ device: machine.at('copy') }), signal),
+      ).rejects.toMatchObject({
         code: 'statedisk-rolled-back',
       });
       // This also works without a reboot, because the mounts of the destroyed disk are unmounted first.
-      expect(await openStateDisk(ports, settings(), signal)).toBe('formatted');
-      await destroyStateDisk(ports, settings(), signal);
-      expect(await openStateDisk(ports, settings(), signal)).toBe('formatted');
-      expect(kernel.mountPoints).toHaveLength(3);
-      expect((await currentRecord()).uuid).not.toBe(content.uuid);
+      expect(await openStateDisk(ports, machine.settings(), signal)).toBe('formatted');
+      await destroyStateDisk(ports, machine.settings(), signal);
+      expect(await openStateDisk(ports, machine.settings(), signal)).toBe('formatted');
+      expect(machine.kernel.mountPoints).toHaveLength(3);
+      expect((await machine.record()).uuid).not.toBe(content.uuid);
     });
   });
 });
 
 describe('a power cut at any step', () => {
-  const cutEverywhere = (cut: PowerCuts): Promise<number> => kernel.cutEverywhere(cut);
-
-  const blank = async (): Promise<void> => {
-    kernel.reboot();
-    await truncate(at('disk'), 0);
-    await truncate(at('disk'), DISK_BYTES);
-    await writeFile(at('permit'), '');
-  };
+  const cutEverywhere = (cut: PowerCuts): Promise<number> => machine.kernel.cutEverywhere(cut);
 
   test.each([
     ['after a reboot', true],
@@ -783,19 +714,19 @@ describe('a power cut at any step', () => {
   ])(
     'of the formatting leaves a disk that is ready or gets formatted again, %s',
     async (_, reboots) => {
-      await withMachine(async (ports) => {
+      await machine.run(async (ports) => {
         const count = await cutEverywhere({
-          prepare: blank,
-          work: () => openStateDisk(ports, settings(), signal),
+          prepare: () => machine.blank(),
+          work: () => openStateDisk(ports, machine.settings(), signal),
           after: async () => {
-            const before = await currentRecord().catch(() => undefined);
-            const outcome = await openStateDisk(ports, settings(), signal);
-            expect(kernel.mountPoints).toHaveLength(3);
+            const before = await machine.record().catch(() => undefined);
+            const outcome = await openStateDisk(ports, machine.settings(), signal);
+            expect(machine.kernel.mountPoints).toHaveLength(3);
             // A disk that was ready once keeps its data.
-            if (before !== undefined) expect((await currentRecord()).uuid).toBe(before.uuid);
+            if (before !== undefined) expect((await machine.record()).uuid).toBe(before.uuid);
             else expect(outcome).toBe('formatted');
-            kernel.reboot();
-            expect(await openStateDisk(ports, settings(), signal)).toBe('opened');
+            machine.kernel.reboot();
+            expect(await openStateDisk(ports, machine.settings(), signal)).toBe('opened');
           },
           ...{ reboots, step: reboots ? 1 : 3 },
         });
@@ -806,26 +737,26 @@ describe('a power cut at any step', () => {
   );
 
   test('of opening or recovering leaves a disk that its shares open at the next start', async () => {
-    await withMachine(async (ports) => {
-      await openStateDisk(ports, settings(), signal);
-      const { uuid } = await currentRecord();
-      const prepare = (): Promise<void> => Promise.resolve(kernel.reboot());
+    await machine.run(async (ports) => {
+      await openStateDisk(ports, machine.settings(), signal);
+      const { uuid } = await machine.record();
+      const prepare = (): Promise<void> => Promise.resolve(machine.kernel.reboot());
       const opened = await cutEverywhere({
         prepare,
-        work: () => openStateDisk(ports, settings(), signal),
-        after: async () => expect(await openStateDisk(ports, settings(), signal)).toBe('opened'),
+        work: () => openStateDisk(ports, machine.settings(), signal),
+        after: async () => expect(await openStateDisk(ports, machine.settings(), signal)).toBe('opened'),
         reboots: true,
       });
       const recovered = await cutEverywhere({
         prepare,
         work: async () =>
-          recoverStateDisk(ports, settings(), {
-            recoveryKey: await recoveryKeyOf(await currentRecord()),
+          recoverStateDisk(ports, machine.settings(), {
+            recoveryKey: await recoveryKeyOf(await machine.record()),
             signal,
           }),
         after: async () => {
-          expect(await openStateDisk(ports, settings(), signal)).toBe('opened');
-          expect((await currentRecord()).uuid).toBe(uuid);
+          expect(await openStateDisk(ports, machine.settings(), signal)).toBe('opened');
+          expect((await machine.record()).uuid).toBe(uuid);
         },
         reboots: true,
       });
@@ -834,26 +765,26 @@ describe('a power cut at any step', () => {
   }, 600_000);
 
   test('of a recovery never leaves a disk that is open now, but locked at the next boot', async () => {
-    await withMachine(async (ports) => {
-      await openStateDisk(ports, settings(), signal);
+    await machine.run(async (ports) => {
+      await openStateDisk(ports, machine.settings(), signal);
       const recover = async (): Promise<void> =>
-        recoverStateDisk(ports, settings(), {
-          recoveryKey: await recoveryKeyOf(await currentRecord()),
+        recoverStateDisk(ports, machine.settings(), {
+          recoveryKey: await recoveryKeyOf(await machine.record()),
           signal,
         });
       const recovered = await cutEverywhere({
         prepare: async () => {
-          kernel.reboot();
+          machine.kernel.reboot();
           await extend(ports, 11);
         },
         work: recover,
         after: async () => {
-          const code = await openStateDisk(ports, settings(), signal).catch(
+          const code = await openStateDisk(ports, machine.settings(), signal).catch(
             (error: unknown) => (error as { readonly code?: string }).code,
           );
           if (code === 'disk-locked') await recover();
-          kernel.reboot();
-          expect(await openStateDisk(ports, settings(), signal)).toBe('opened');
+          machine.kernel.reboot();
+          expect(await openStateDisk(ports, machine.settings(), signal)).toBe('opened');
         },
         reboots: false,
       });
@@ -863,15 +794,15 @@ describe('a power cut at any step', () => {
 
   test('of an approval, or of the first start with an approval key, leaves a disk that opens at the next start', async () => {
     const key = approvalKeyOfOwner(generateEd25519Key());
-    const approvable = { ...settings(), approvalKey: parseApprovalKey(key.publicKey) };
-    await withMachine(async (ports) => {
+    const approvable = { ...machine.settings(), approvalKey: parseApprovalKey(key.publicKey) };
+    await machine.run(async (ports) => {
       const opens = async (): Promise<void> =>
         expect(await openStateDisk(ports, approvable, signal)).toBe('opened');
       const sealed = await cutEverywhere({
         prepare: async () => {
-          await blank();
-          await openStateDisk(ports, settings(), signal);
-          kernel.reboot();
+          await machine.blank();
+          await openStateDisk(ports, machine.settings(), signal);
+          machine.kernel.reboot();
         },
         work: () => openStateDisk(ports, approvable, signal),
         after: opens,
@@ -879,7 +810,7 @@ describe('a power cut at any step', () => {
       });
       const approved = await cutEverywhere({
         prepare: async () => {
-          kernel.reboot();
+          machine.kernel.reboot();
           await opens();
         },
         work: async () => {
@@ -897,23 +828,25 @@ describe('a power cut at any step', () => {
   }, 600_000);
 
   test('of destroying a disk leaves a disk that can be destroyed again, or that gets formatted', async () => {
-    await withMachine(async (ports) => {
+    await machine.run(async (ports) => {
       const count = await cutEverywhere({
         prepare: async () => {
-          await blank();
-          await openStateDisk(ports, settings(), signal);
-          await copyFile(at('disk'), at('copy'));
+          await machine.blank();
+          await openStateDisk(ports, machine.settings(), signal);
+          await copyFile(machine.at('disk'), machine.at('copy'));
         },
-        work: () => destroyStateDisk(ports, settings(), signal),
+        work: () => destroyStateDisk(ports, machine.settings(), signal),
         after: async () => {
           // If the disk opens again, it still has the order to reset the machine.
-          if ((await openStateDisk(ports, settings(), signal)) === 'opened') {
-            await destroyStateDisk(ports, settings(), signal);
-            kernel.reboot();
-            expect(await openStateDisk(ports, settings(), signal)).toBe('formatted');
+          if ((await openStateDisk(ports, machine.settings(), signal)) === 'opened') {
+            await destroyStateDisk(ports, machine.settings(), signal);
+            machine.kernel.reboot();
+            expect(await openStateDisk(ports, machine.settings(), signal)).toBe('formatted');
           }
-          kernel.reboot();
-          await expect(openStateDisk(ports, settings('copy'), signal)).rejects.toMatchObject({
+          machine.kernel.reboot();
+          await expect(
+            openStateDisk(ports, machine.settings({ device: machine.at('copy') }), signal),
+          ).rejects.toMatchObject({
             code: 'statedisk-rolled-back',
           });
         },
@@ -924,8 +857,8 @@ describe('a power cut at any step', () => {
   }, 600_000);
 
   test('lets the fake kernel do nothing afterwards', async () => {
-    kernel.restart(0);
-    await expect(kernel.counted('one', () => Promise.resolve())).rejects.toThrow(PowerCut);
-    await expect(kernel.counted('two', () => Promise.resolve())).rejects.toThrow(PowerCut);
+    machine.kernel.restart(0);
+    await expect(machine.kernel.counted('one', () => Promise.resolve())).rejects.toThrow(PowerCut);
+    await expect(machine.kernel.counted('two', () => Promise.resolve())).rejects.toThrow(PowerCut);
   });
 });
