@@ -23,6 +23,7 @@ import {
   DISK_REGISTERS,
   failureOf,
   fingerprintOf,
+  identityOf,
   makeTpm,
   NOT_A_MEMBER,
   positionOf,
@@ -218,7 +219,6 @@ await test('a power cut at any write leaves a state disk that is formatted again
         cache: 'lost',
       },
     ];
-    let machineIdentity = '';
     for (const [round, { name, ...cut }] of recovering.entries())
       await story.test(`a recovery leaves the old record or the new one: cut ${name}`, async (step) => {
         let failed: Promise<string> = Promise.resolve('');
@@ -226,11 +226,7 @@ await test('a power cut at any write leaves a state disk that is formatted again
           await machine.until(LOCKED);
           const recover = (...flags: readonly string[]): Promise<string> =>
             cli('recover', 'disk', 'n1', '--address', machine.endpoint, ...flags);
-          if (machineIdentity === '') {
-            const other = await failureOf(recover('--dry-run', '--machine', `tpm-ek:${'0'.repeat(64)}`));
-            machineIdentity = /is (tpm-ek:[0-9a-f]{64}), expected/.exec(other)?.[1] ?? '';
-          }
-          const key = ['--machine', machineIdentity, '--recovery-key', at('recovery.txt'), '--yes'];
+          const key = ['--machine', await identityOf(recover), '--recovery-key', at('recovery.txt'), '--yes'];
           failed = failureOf(recover(...key));
           await Promise.race([
             stopped,

@@ -121,6 +121,20 @@ export async function until(what: string, isDone: () => Promise<boolean>): Promi
   }
 }
 
+/**
+ * The TPM of a machine whose disk is locked, as `--machine` of `recover`. The console shows the challenge before the init port responds, so
+ * that the first calls may fail in another way.
+ */
+export async function identityOf(recover: Cli): Promise<string> {
+  let identity = '';
+  await until('the machine refuses the identity of another TPM', async () => {
+    const refused = await failureOf(recover('--dry-run', '--machine', `tpm-ek:${'0'.repeat(64)}`));
+    [, identity = ''] = /is (tpm-ek:[0-9a-f]{64}), expected/.exec(refused) ?? [];
+    return identity !== '' && refused.includes('cluster-other-machine');
+  });
+  return identity;
+}
+
 /** The newest challenge on the console. */
 export function challengeOf(machine: ImageMachine): string {
   const lines = machine.console().split('\n');
