@@ -5,7 +5,6 @@ import { test } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
 import { createHarness } from '../../machines/harness.ts';
 import { cliJson, StoryCluster } from '../harness/story-cluster.ts';
-import { copiesGoToStore } from './store-copies.ts';
 
 const NAME = 'backup';
 const OBJECTS = 100;
@@ -196,11 +195,6 @@ await test('an owner takes a backup of a running cluster and proves that it can 
       await json('schedule', 'stop', '--yes');
       assert.ok((await json<KeptBackups>('ls', '--node', 'n1')).backups.length > 0);
     },
-  );
-
-  await story.test(
-    'backups are copied to an S3-compatible store, also after the store was unreachable or full, and are fetched without a cluster',
-    () => copiesGoToStore(bench, cluster),
   );
 
   await story.test(

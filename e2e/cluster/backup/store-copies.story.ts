@@ -1,12 +1,14 @@
 import assert from 'node:assert/strict';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Harness } from '../../machines/harness.ts';
+import { test } from 'node:test';
+import { createHarness, type Harness } from '../../machines/harness.ts';
 import { eventually } from '../harness/node-shell.ts';
 import { ObjectStoreServer } from '../harness/object-store.ts';
-import { cliJson, type StoryCluster } from '../harness/story-cluster.ts';
+import { cliJson, StoryCluster } from '../harness/story-cluster.ts';
 import { createPrivateCa } from '../settings/private-ca.ts';
 
+const NAME = 'store';
 const ACCESS = { accessKeyId: 'AKSTORY', secretAccessKey: 'store-Xee7aiVo-secret' };
 const WRONG = 'wrong-Ohx4ohng-secret';
 const BUCKET = 'backups';
@@ -20,11 +22,8 @@ interface Copies {
   readonly failure?: { readonly code: string; readonly message: string };
 }
 
-/**
- * Copies of scheduled backups in a real S3-compatible store: tests a wrong access key, an unreachable store, a full
- * store, and a workstation that has only the access key.
- */
-export async function copiesGoToStore(bench: Harness, cluster: StoryCluster): Promise<void> {
+/** Tests a wrong access key, an unreachable store, a full store, and a workstation that has only the access key. */
+async function copiesGoToStore(bench: Harness, cluster: StoryCluster): Promise<void> {
   const workspace = await cluster.workspace();
   const host = await cluster.workstation();
   const { caPem, issue } = await createPrivateCa(host);
@@ -121,3 +120,13 @@ export async function copiesGoToStore(bench: Harness, cluster: StoryCluster): Pr
   );
   assert.equal(secret, '');
 }
+
+await test('control planes copy scheduled backups to a real S3-compatible store', async (story) => {
+  await using bench = await createHarness();
+  const cluster = new StoryCluster(bench, NAME);
+  await bench.must('mini', 'up', '--name', NAME, '--control-planes', '1', '--workers', '0');
+  await story.test(
+    'backups are copied to an S3-compatible store, also after the store was unreachable or full, and are fetched without a cluster',
+    () => copiesGoToStore(bench, cluster),
+  );
+});
