@@ -10,6 +10,8 @@ const programs = '<rootDir>/{cli,bootstrapper,joinservice,initproto,internal,e2e
 
 export default {
   maxWorkers: 2,
+  // What modules of a test file leave in a worker slows its later files: each program that it starts is a copy of its memory.
+  workerIdleMemoryLimit: '600MB',
   // A limit against hanging, not a measurement: the machines that run this are small and busy.
   testTimeout: 60_000,
   projects: [
