@@ -706,7 +706,7 @@ describe('destroyStateDisk()', () => {
 });
 
 describe('a power cut at any step', () => {
-  const cutEverywhere = (cut: PowerCuts): Promise<number> => machine.kernel.cutEverywhere(cut);
+  const cutRepeatedly = (cut: PowerCuts): Promise<number> => machine.kernel.cutRepeatedly(cut);
 
   test.each([
     ['after a reboot', true],
@@ -715,7 +715,7 @@ describe('a power cut at any step', () => {
     'of the formatting leaves a disk that is ready or gets formatted again, %s',
     async (_, reboots) => {
       await machine.run(async (ports) => {
-        const count = await cutEverywhere({
+        const count = await cutRepeatedly({
           prepare: () => machine.blank(),
           work: () => openStateDisk(ports, machine.settings(), signal),
           after: async () => {
@@ -728,7 +728,7 @@ describe('a power cut at any step', () => {
             machine.kernel.reboot();
             expect(await openStateDisk(ports, machine.settings(), signal)).toBe('opened');
           },
-          ...{ reboots, step: reboots ? 1 : 3 },
+          reboots,
         });
         expect(count).toBeGreaterThan(30);
       });
@@ -741,13 +741,13 @@ describe('a power cut at any step', () => {
       await openStateDisk(ports, machine.settings(), signal);
       const { uuid } = await machine.record();
       const prepare = (): Promise<void> => Promise.resolve(machine.kernel.reboot());
-      const opened = await cutEverywhere({
+      const opened = await cutRepeatedly({
         prepare,
         work: () => openStateDisk(ports, machine.settings(), signal),
         after: async () => expect(await openStateDisk(ports, machine.settings(), signal)).toBe('opened'),
         reboots: true,
       });
-      const recovered = await cutEverywhere({
+      const recovered = await cutRepeatedly({
         prepare,
         work: async () =>
           recoverStateDisk(ports, machine.settings(), {
@@ -772,7 +772,7 @@ describe('a power cut at any step', () => {
           recoveryKey: await recoveryKeyOf(await machine.record()),
           signal,
         });
-      const recovered = await cutEverywhere({
+      const recovered = await cutRepeatedly({
         prepare: async () => {
           machine.kernel.reboot();
           await extend(ports, 11);
@@ -798,7 +798,7 @@ describe('a power cut at any step', () => {
     await machine.run(async (ports) => {
       const opens = async (): Promise<void> =>
         expect(await openStateDisk(ports, approvable, signal)).toBe('opened');
-      const sealed = await cutEverywhere({
+      const sealed = await cutRepeatedly({
         prepare: async () => {
           await machine.blank();
           await openStateDisk(ports, machine.settings(), signal);
@@ -806,9 +806,9 @@ describe('a power cut at any step', () => {
         },
         work: () => openStateDisk(ports, approvable, signal),
         after: opens,
-        ...{ reboots: true, step: 5 },
+        reboots: true,
       });
-      const approved = await cutEverywhere({
+      const approved = await cutRepeatedly({
         prepare: async () => {
           machine.kernel.reboot();
           await opens();
@@ -821,7 +821,7 @@ describe('a power cut at any step', () => {
           await approveSoftware(ports, approvable, { approval, signal });
         },
         after: opens,
-        ...{ reboots: true, step: 2 },
+        reboots: true,
       });
       expect([sealed > 15, approved > 15]).toEqual([true, true]);
     });
@@ -829,7 +829,7 @@ describe('a power cut at any step', () => {
 
   test('of destroying a disk leaves a disk that can be destroyed again, or that gets formatted', async () => {
     await machine.run(async (ports) => {
-      const count = await cutEverywhere({
+      const count = await cutRepeatedly({
         prepare: async () => {
           await machine.blank();
           await openStateDisk(ports, machine.settings(), signal);

@@ -1,3 +1,4 @@
+import { env } from 'node:process';
 import type { Command, CommandResult, CommandRunner } from '../../internal/exec/index.ts';
 import type { FilePort, FileStat, StreamPort } from '../../internal/file/index.ts';
 
@@ -13,15 +14,18 @@ interface RealPorts {
   readonly streams: StreamPort;
 }
 
-/** Work that is cut at each of its effects in turn. */
+/** Work that is cut at its effects in turn. */
 export interface PowerCuts {
   readonly prepare: () => Promise<void>;
   readonly work: () => Promise<unknown>;
   readonly after: (cutAt: number) => Promise<void>;
   readonly reboots: boolean;
-  /** Distance between two cuts: 1 cuts at each step, 3 at every third step. */
-  readonly step?: number;
 }
+
+/** Cuts at each step take half an hour: the long stories make them. Otherwise before, in and after each write to the disk, and at some others. */
+const CUTS_EVERYWHERE = env['EVERY_CUT'] === '1';
+const OTHERS = 8;
+const NEVER = Number.POSITIVE_INFINITY;
 
 const MAPPING = '/dev/mapper/';
 const NOTHING: CommandResult = { exitCode: 0, stdout: '', stderr: '' };
@@ -38,7 +42,10 @@ export class FakeKernel {
   readonly #real: RealPorts;
   readonly #mapped = new Set<string>();
   readonly #mounted: { readonly source: string; readonly point: string }[] = [];
-  #cutAt = Number.POSITIVE_INFINITY;
+  #cut: { readonly from: number; readonly isSampled: boolean; at?: number } = {
+    from: NEVER,
+    isSampled: false,
+  };
 
   constructor(real: RealPorts) {
     this.#real = real;
@@ -48,10 +55,13 @@ export class FakeKernel {
     return this.#mounted.map(({ point }) => point);
   }
 
-  /** Starts to count effects from 0. `cutAt` is the number of the first effect that does not happen. */
-  restart(cutAt = Number.POSITIVE_INFINITY): void {
+  /**
+   * Starts to count effects from 0. `cutAt` is the number of the first effect that does not happen.
+   * @param isSampled whether the next effect that `cutRepeatedly()` cuts at may happen in place of this one
+   */
+  restart(cutAt = NEVER, isSampled = false): void {
     this.effects.length = 0;
-    this.#cutAt = cutAt;
+    this.#cut = { from: cutAt, isSampled };
   }
 
   /** Switches the machine off and on: no mapping and no mount is left. */
@@ -62,25 +72,26 @@ export class FakeKernel {
   }
 
   /**
-   * Runs `work` repeatedly, each time with a power cut at another step, and then runs `after` on the machine that was
+   * Runs `work` repeatedly, each time with a power cut at a later step, and then runs `after` on the machine that was
    * switched on again.
    * @returns how many effects the work has
    */
-  async cutEverywhere(cut: PowerCuts): Promise<number> {
-    for (let cutAt = 0; ; cutAt += cut.step ?? 1) {
+  async cutRepeatedly(cut: PowerCuts): Promise<number> {
+    for (let from = 0; ;) {
       await cut.prepare();
-      this.restart(cutAt);
+      this.restart(from, !CUTS_EVERYWHERE);
       const error: unknown = await cut.work().then(
         () => undefined,
         (each: unknown) => each,
       );
-      const isCut = this.effects.length > cutAt;
-      if (error !== undefined && !isCut) throw error as Error;
-      if (!isCut) return cutAt;
+      const { at } = this.#cut;
+      if (error !== undefined && at === undefined) throw error as Error;
+      if (at === undefined) return this.effects.length;
+      from = at + 1;
       if (cut.reboots) this.reboot();
       else this.restart();
-      await cut.after(cutAt).catch((cause: unknown) => {
-        throw new Error(`after the cut at effect ${cutAt}`, { cause });
+      await cut.after(at).catch((cause: unknown) => {
+        throw new Error(`after the cut at effect ${at}`, { cause });
       });
     }
   }
@@ -136,12 +147,20 @@ export class FakeKernel {
   }
 
   async #effect<T>(what: string, effect: () => Promise<T>, partly?: () => Promise<void>): Promise<T> {
-    if (this.effects.length > this.#cutAt) throw new PowerCut(`after the cut: ${what}`);
-    if (this.effects.push(what) - 1 === this.#cutAt) {
+    if (this.#cut.at !== undefined) throw new PowerCut(`after the cut: ${what}`);
+    const index = this.effects.push(what) - 1;
+    const { from, isSampled } = this.#cut;
+    if (index >= from && (!isSampled || this.#isAtWrite(index) || index % OTHERS === 0)) {
+      this.#cut.at = index;
       await partly?.();
       throw new PowerCut(what);
     }
     return effect();
+  }
+
+  /** Whether an effect is a write to the disk, or the first after it: what a machine finds is decided there. */
+  #isAtWrite(index: number): boolean {
+    return this.effects[index] === 'writeAt' || this.effects[index - 1] === 'sync';
   }
 
   #run(command: Command): Promise<CommandResult> {
