@@ -67,8 +67,8 @@ export const nodesErrors = defineErrors({
     'Compare the registers with the update that you are about to install (--dry-run shows them). Then run the command with --yes.',
   ),
   'nodes-disk-not-rotatable': fault.operator.precondition(
-    'The agent of the machine has an earlier release, which cannot give a mounted state disk new keys. Nothing was changed.',
-    'Update the machine first. With an earlier release, only `cluster node reset NODE` gives a machine a disk with other keys.',
+    'The agent of the machine has an earlier release, which cannot give a mounted state disk new keys, or its provisioning file names recipients to whom no recovery key can be encrypted (at most 64). Nothing was changed.',
+    'Update the machine, or correct `recoveryRecipients` in its provisioning file. With an earlier release, only `cluster node reset NODE` gives a machine a disk with other keys.',
   ),
   'nodes-rotation-not-confirmed': fault.operator.usage(
     'New keys of a state disk end the earlier ones, and give the recovery key to the recipients of the provisioning file: this needs confirmation. Nothing was changed.',

@@ -22,7 +22,8 @@ const NAME_BYTES = 34;
 const REGISTER_BYTES = 32;
 /** As curators and nodes take an order. */
 const MAX_RECIPIENTS = 64;
-const RECIPIENT = /^age1[0-9a-z]{58}$/;
+/** Bech32 in lower or in upper case. */
+const RECIPIENT = /^age1[0-9a-z]{58}$/i;
 
 /** Values of registers (PCR, SHA-256) by their number. */
 export type Registers = ReadonlyMap<number, Uint8Array>;
@@ -38,7 +39,7 @@ export interface NodeDiskSeal {
   readonly approved: readonly Registers[];
   /** Whether the disk opens at the next start of the same software. */
   readonly opens: boolean;
-  /** What an owner replaces with new keys; undefined: the agent of an earlier release cannot. */
+  /** What an owner replaces with new keys; undefined: the agent is of an earlier release, or names no recipients to whom a key can be encrypted. */
   readonly keys: DiskKeyState | undefined;
 }
 
@@ -119,8 +120,7 @@ function parseSeal(bytes: Uint8Array, name: string): NodeDiskSeal {
     seals.length <= MAX_SEALS &&
     seals.every(({ length }) => length === NAME_BYTES) &&
     approved.length <= MAX_SOFTWARE &&
-    [registers, ...approved.map((each) => each.registers)].every(isRegisters) &&
-    hasKeyState(decoded);
+    [registers, ...approved.map((each) => each.registers)].every(isRegisters);
   if (!isWellFormed) throw malformed(name);
   return {
     ...{ uuid, generation, opens, keys: keyStateOf(decoded) },
@@ -130,9 +130,8 @@ function parseSeal(bytes: Uint8Array, name: string): NodeDiskSeal {
   };
 }
 
-/** Whether the fields about the keys are well-formed, or missing. */
+/** Whether the fields about the keys are there and well-formed. Approvals do not need them. */
 function hasKeyState({ nodeSeal, recoveryRecipients, recoveryThreshold: threshold }: DiskSeal): boolean {
-  if (nodeSeal.length === 0) return true;
   const { length } = recoveryRecipients;
   const areRecipients = recoveryRecipients.every((each) => RECIPIENT.test(each));
   const isCount = length <= MAX_RECIPIENTS && threshold >= 1 && threshold <= length;
@@ -141,7 +140,7 @@ function hasKeyState({ nodeSeal, recoveryRecipients, recoveryThreshold: threshol
 
 function keyStateOf(seal: DiskSeal): DiskKeyState | undefined {
   const { nodeSeal, keepsClusterShare, recoveryRecipients: recipients, recoveryThreshold: threshold } = seal;
-  return nodeSeal.length === 0 ? undefined : { seal: nodeSeal, keepsClusterShare, recipients, threshold };
+  return !hasKeyState(seal) ? undefined : { seal: nodeSeal, keepsClusterShare, recipients, threshold };
 }
 
 function decode(bytes: Uint8Array, name: string): DiskSeal {

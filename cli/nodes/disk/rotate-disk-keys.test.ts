@@ -7,6 +7,7 @@ import {
   generateEd25519Key,
   isSignedByRawEd25519Key,
 } from '../../../internal/crypto/index.ts';
+import { CodedError, defineErrors, retryable } from '../../../internal/errors/index.ts';
 import {
   DiskRotationReportSchema,
   DiskSealSchema,
@@ -21,6 +22,7 @@ import { runRotateDiskKeys } from './rotate-disk-keys.ts';
 const ZERO = new Uint8Array(32);
 const FOREIGN = recoveryKeyOfOwner(generateEd25519Key()).recipient;
 const options = { dryRun: false, yes: true };
+const codes = defineErrors({ 'node-away': retryable.peer.unreachable('The node is away.', 'Wait.') });
 
 /** A node with a state disk, and a curator that may change what it says. */
 async function createWorld() {
@@ -30,6 +32,10 @@ async function createWorld() {
     sent: [] as DiskRotationTask[],
     report: { isClusterShareNew: true, endedApprovals: 0, isRepeated: false },
     forge: (bytes: Uint8Array): Uint8Array => bytes,
+    /** Whether the curator passes the order on. */
+    isHonest: true,
+    /** Calls that fail because the agent starts again. */
+    away: 0,
   };
   const encoded = (): Uint8Array => toBinary(DiskSealSchema, create(DiskSealSchema, world.seal as DiskSeal));
   const harness = await createCuratorHarness(
@@ -37,6 +43,7 @@ async function createWorld() {
     {},
     {
       getDiskSeal: async ({ nonce }: { readonly nonce: Uint8Array }) => {
+        if (world.sent.length > 0 && world.away-- > 0) throw new CodedError(codes, 'node-away', 'asking');
         const { clusterId } = harness;
         const binding = bindingOfDiskSeal({ clusterId, nodeId: record.nodeId, nonce }, encoded());
         const { variant, evidence } = evidenceFor(key, { clusterId, binding });
@@ -44,6 +51,7 @@ async function createWorld() {
       },
       rotateDiskKeys: async ({ order }) => {
         if (order !== undefined) world.sent.push(order);
+        if (world.isHonest) world.seal = { ...world.seal, nodeSeal: new Uint8Array(32).fill(4) };
         return { report: create(DiskRotationReportSchema, world.report) };
       },
     },
@@ -76,19 +84,41 @@ describe('runRotateDiskKeys()', () => {
     await cluster.rotate();
     const [order] = cluster.world.sent;
     if (order === undefined) throw new Error('nothing was sent');
-    const { uuid, nodeSeal: seal, recoveryRecipients: recipients, recoveryThreshold: threshold } = order;
+    const {
+      uuid,
+      nodeSeal: seal,
+      recoveryRecipients: recipients,
+      recoveryThreshold: threshold,
+      expiresMs,
+    } = order;
     expect({ uuid, seal, recipients, threshold }).toEqual({
-      ...{ uuid: cluster.world.seal.uuid, seal: cluster.world.seal.nodeSeal },
+      ...{ uuid: cluster.world.seal.uuid, seal: new Uint8Array(32).fill(3) },
       ...{ recipients: [cluster.own], threshold: 1 },
     });
     const { clusterId, nodeId, caller } = cluster;
-    const statement = diskRotationStatement({ clusterId, nodeId, uuid, seal, recipients, threshold });
+    const statement = diskRotationStatement({
+      ...{ clusterId, nodeId, uuid, seal, recipients, threshold, expiresMs },
+    });
+    expect(Number(expiresMs) - Date.now()).toBeLessThanOrEqual(600_000);
     expect(isSignedByRawEd25519Key(caller.pubKey, statement, order.signature)).toBe(true);
     expect(order.ownerPubKey).toEqual(caller.pubKey);
     expect(cluster.context.host.answered).toMatchObject({
       ...{ node: 'n2', clusterShare: 'new', isRepeated: false },
       recovery: { recipients: [cluster.own], threshold: 1, includesOwnKey: true },
     });
+  });
+
+  test('notices a curator that drops the order and reports success', async () => {
+    cluster.world.isHonest = false;
+    await expect(cluster.rotate()).rejects.toEqual(coded('nodes-not-verified'));
+    expect(cluster.world.sent).toHaveLength(1);
+    expect(cluster.context.host.answered).toBeUndefined();
+  });
+
+  test('waits for the agent that starts again before it verifies the new keys', async () => {
+    cluster.world.away = 1;
+    await cluster.rotate();
+    expect(cluster.context.host.answered).toMatchObject({ node: 'n2', clusterShare: 'new' });
   });
 
   test('says that earlier copies still open with an earlier recovery key, and that the volume key stays', async () => {
@@ -114,7 +144,7 @@ describe('runRotateDiskKeys()', () => {
     cluster.world.report = { isClusterShareNew: false, endedApprovals: 1, isRepeated: false };
     await cluster.rotate();
     expect(cluster.said()).toMatch(/stays: a signer derives it/);
-    expect(cluster.said()).toMatch(/end: 1 approved sets of registers/);
+    expect(cluster.said()).toMatch(/end \(sets of registers: 1\)/);
     expect(cluster.context.host.answered).toMatchObject({ clusterShare: 'kept', endedApprovals: 1 });
   });
 
@@ -129,10 +159,10 @@ describe('runRotateDiskKeys()', () => {
 
   test.each<[string, Partial<DiskSeal>, Partial<typeof options>, string]>([
     ['an agent of an earlier release', { nodeSeal: new Uint8Array() }, {}, 'nodes-disk-not-rotatable'],
-    ['a short digest', { nodeSeal: new Uint8Array(31) }, {}, 'nodes-not-verified'],
-    ['a threshold above the number of recipients', { recoveryThreshold: 2 }, {}, 'nodes-not-verified'],
-    ['no threshold', { recoveryThreshold: 0 }, {}, 'nodes-not-verified'],
-    ['a malformed recipient', { recoveryRecipients: ['age1 x'] }, {}, 'nodes-not-verified'],
+    ['a short digest', { nodeSeal: new Uint8Array(31) }, {}, 'nodes-disk-not-rotatable'],
+    ['a threshold above the number of recipients', { recoveryThreshold: 2 }, {}, 'nodes-disk-not-rotatable'],
+    ['no threshold', { recoveryThreshold: 0 }, {}, 'nodes-disk-not-rotatable'],
+    ['a malformed recipient', { recoveryRecipients: ['age1 x'] }, {}, 'nodes-disk-not-rotatable'],
     ['no confirmation', {}, { yes: false }, 'nodes-rotation-not-confirmed'],
   ])('signs nothing with %s', async (_, seal, changed, code) => {
     Object.assign(cluster.world.seal, seal);

@@ -1,5 +1,7 @@
 import { recoveryKeyOfOwner } from '../../../internal/backup/index.ts';
+import { MINUTE_MS } from '../../../internal/clock/index.ts';
 import { diskRotationStatement, signEd25519 } from '../../../internal/crypto/index.ts';
+import { findCoded } from '../../../internal/errors/index.ts';
 import { printable } from '../../../internal/printable/index.ts';
 import type { Node } from '../../../joinservice/curatorproto/gen/curator_pb.js';
 import type { DiskRotationReport } from '../../../joinservice/curatorproto/gen/streams_pb.js';
@@ -12,6 +14,11 @@ import { readVerifiedDiskSeal, type DiskKeyState, type NodeDiskSeal } from './re
 const ANSWER_MS = 90_000;
 /** The node seals, tests and writes; a worker asks the signers for its share first. */
 const ROTATE_MS = 210_000;
+/** How long an order counts. */
+const ORDER_MS = 10 * MINUTE_MS;
+/** The agent starts again after the rotation, and its session with the curator with it. */
+const VERIFY_MS = 3 * MINUTE_MS;
+const RETRY_MS = 2_000;
 
 /** What the new keys do not end: also in the result of the command, because it is easily misunderstood. */
 const STAYS = [
@@ -39,9 +46,9 @@ export async function runRotateDiskKeys(
   const caller = await readCaller(context);
   const verifier = await readVerifier(context);
   const node = await findNode(context, name);
-  const seal = await host.step('rotate-disk-read', `Asking ${node.name} about its state disk`, () =>
-    readVerifiedDiskSeal(context, verifier, { node, asked: name, timeoutMs: ANSWER_MS }),
-  );
+  const read = (): Promise<NodeDiskSeal> =>
+    readVerifiedDiskSeal(context, verifier, { node, asked: name, timeoutMs: ANSWER_MS });
+  const seal = await host.step('rotate-disk-read', `Asking ${node.name} about its state disk`, read);
   const { keys } = seal;
   const doing = `rotating the keys of the state disk of ${printable(node.name)}`;
   if (keys === undefined) throw new NodesError('nodes-disk-not-rotatable', doing);
@@ -51,14 +58,18 @@ export async function runRotateDiskKeys(
   if (options.dryRun) return host.result({ ...view, dryRun: true }, () => `${text}\n\nNothing was changed.`);
   host.say('rotate-disk-changes', text, view);
   await confirm(context, doing, options);
-  const order = orderFor(caller, { node, uuid: seal.uuid, keys });
+  const expiresMs = BigInt(context.ports.clock.nowMs() + ORDER_MS);
+  const order = orderFor(caller, { node, uuid: seal.uuid, keys, expiresMs });
   const report = await host.step('rotate-disk', `Replacing the keys on ${node.name}`, () =>
     sendOrder(context, node, order),
+  );
+  await host.step('rotate-disk-verify', `Verifying the new keys of ${node.name}`, () =>
+    untilReplaced(context, { read, earlier: keys.seal, doing }),
   );
   const { isClusterShareNew, endedApprovals, isRepeated } = report;
   const clusterShare = isClusterShareNew ? 'new' : 'kept';
   host.result({ ...view, clusterShare, endedApprovals, isRepeated, stays: STAYS }, () =>
-    [`The state disk of ${view.node} has new keys; the earlier ones open it no more.`, '', ...STAYS].join(
+    [`The state disk of ${view.node} has new keys; the earlier ones no longer open it.`, '', ...STAYS].join(
       '\n',
     ),
   );
@@ -91,9 +102,9 @@ function render(
   const { recipients, threshold, includesOwnKey } = recovery;
   return [
     `The state disk of ${node} (${disk}) gets new keys while it is mounted:`,
-    '  node share     new, sealed to the TPM; the TPM unseals the earlier one no more',
+    '  node share     new, sealed to the TPM; the TPM no longer unseals the earlier one',
     clusterShare === 'new'
-      ? '  cluster share  new, sealed to the TPM; the TPM unseals the earlier one no more'
+      ? '  cluster share  new, sealed to the TPM; the TPM no longer unseals the earlier one'
       : '  cluster share  stays: a signer derives it from its secret, the TPM and the disk',
     `  recovery key   new; ${threshold} of these recipients must act:`,
     ...recipients.map((each) => `    ${each}${each === own ? '  (your owner key)' : ''}`),
@@ -101,7 +112,7 @@ function render(
     ...(endedApprovals === 0
       ? []
       : [
-          `  approvals      end: ${endedApprovals} approved sets of registers; run \`cluster attest approve ${node}\` again before an update`,
+          `  approvals      end (sets of registers: ${endedApprovals}); run \`cluster attest approve ${node}\` again before an update`,
         ]),
   ].join('\n');
 }
@@ -124,14 +135,46 @@ function orderFor(
     node: { nodeId },
     uuid,
     keys,
-  }: { readonly node: Node; readonly uuid: string; readonly keys: DiskKeyState },
+    expiresMs,
+  }: { readonly node: Node; readonly uuid: string; readonly keys: DiskKeyState; readonly expiresMs: bigint },
 ) {
   const { seal, recipients, threshold } = keys;
-  const statement = diskRotationStatement({ clusterId, nodeId, uuid, seal, recipients, threshold });
+  const statement = diskRotationStatement({
+    clusterId,
+    nodeId,
+    uuid,
+    seal,
+    recipients,
+    threshold,
+    expiresMs,
+  });
   return {
     ...{ ownerPubKey, signature: signEd25519(keyPem, statement), vouchers: [...vouchers] },
     ...{ uuid, nodeSeal: seal, recoveryRecipients: [...recipients], recoveryThreshold: threshold },
+    expiresMs,
   };
+}
+
+/**
+ * Reads the seal again until the TPM of the machine vouches for another one. The report passed a curator, which can drop the order and report
+ * success. @throws NodesError `nodes-not-verified` for the earlier keys, RemoteError while the node does not answer
+ */
+async function untilReplaced(
+  { ports: { clock }, signal }: CommandContext,
+  of: { readonly read: () => Promise<NodeDiskSeal>; readonly earlier: Uint8Array; readonly doing: string },
+): Promise<void> {
+  const { read, earlier, doing } = of;
+  const deadlineMs = clock.monotonicMs() + VERIFY_MS;
+  for (;;) {
+    try {
+      const { keys } = await read();
+      if (keys !== undefined && !Buffer.from(keys.seal).equals(earlier)) return;
+      throw new NodesError('nodes-not-verified', `${doing}: the machine still has the earlier keys`);
+    } catch (error) {
+      if (findCoded(error)?.retryable !== true || clock.monotonicMs() > deadlineMs) throw error;
+      await clock.sleep(RETRY_MS, signal);
+    }
+  }
 }
 
 async function sendOrder(
