@@ -69,7 +69,8 @@ export function resetStatement(node: { readonly clusterId: string; readonly node
 
 /**
  * The statement that an owner signs to give the state disk of a node new keys. It names the sealed node share that is replaced, so that the signed request
- * cannot be used for later keys. Parts: cluster id, node id, UUID of the disk, SHA-256 of the seal, threshold (u64 big endian), recipients in sorted order.
+ * cannot be used for later keys, and a time limit, so that nobody can hold it back. Parts: cluster id, node id, UUID of the disk, SHA-256 of the seal,
+ * time limit (Unix ms, u64 big endian), threshold (u64 big endian), recipients in sorted order.
  */
 export function diskRotationStatement(rotation: {
   readonly clusterId: string;
@@ -81,9 +82,12 @@ export function diskRotationStatement(rotation: {
   readonly recipients: readonly string[];
   /** How many of them must act. */
   readonly threshold: number;
+  /** Unix time. */
+  readonly expiresMs: bigint;
 }): Uint8Array {
-  const { clusterId, nodeId, uuid, seal, recipients, threshold } = rotation;
-  const parts = [clusterId, nodeId, uuid, seal, u64(BigInt(threshold)), ...recipients.toSorted()] as const;
+  const { clusterId, nodeId, uuid, seal, recipients, threshold, expiresMs } = rotation;
+  const numbers = [u64(expiresMs), u64(BigInt(threshold))] as const;
+  const parts = [clusterId, nodeId, uuid, seal, ...numbers, ...recipients.toSorted()] as const;
   return labeledStatement('cluster/disk-rotation/v1\0', ...parts);
 }
 

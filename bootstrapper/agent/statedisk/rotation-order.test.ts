@@ -17,18 +17,23 @@ const keyOf = (pem: ReturnType<typeof generateEd25519Key>): Uint8Array =>
 const owner = generateEd25519Key();
 const second = generateEd25519Key();
 const foreign = generateEd25519Key();
-const node = { clusterId: 'c0ffee', nodeId: 'node-1', ownerKeys: [keyOf(owner)] };
+const NOW_MS = 1_800_000_000_000;
+const node = { clusterId: 'c0ffee', nodeId: 'node-1', ownerKeys: [keyOf(owner)], nowMs: NOW_MS };
 const content = {
   ...{ uuid: 'e69a2e66-2bc8-4695-b852-75f129bb9e54', seal: new Uint8Array(32).fill(7) },
   ...{ recipients: ['age1b', 'age1a'], threshold: 2 },
 };
+const expiresMs = BigInt(NOW_MS);
 
 /** The order that an owner signs for this node, and how it arrives. */
-function orderBy(by = owner, signedFor: Partial<typeof content & typeof node> = {}) {
+function orderBy(
+  by = owner,
+  signedFor: Partial<typeof content & typeof node & { readonly expiresMs: bigint }> = {},
+) {
   const { uuid, seal: nodeSeal, recipients: recoveryRecipients, threshold: recoveryThreshold } = content;
-  const signature = signEd25519(by, diskRotationStatement({ ...node, ...content, ...signedFor }));
+  const signature = signEd25519(by, diskRotationStatement({ ...node, ...content, expiresMs, ...signedFor }));
   const pair = { ownerPubKey: keyOf(by), signature, vouchers: [] };
-  return { ...pair, uuid, nodeSeal, recoveryRecipients, recoveryThreshold };
+  return { ...pair, uuid, nodeSeal, recoveryRecipients, recoveryThreshold, expiresMs };
 }
 
 describe('verifyRotationOrder()', () => {
@@ -63,9 +68,17 @@ describe('verifyRotationOrder()', () => {
     ['another seal', { seal: new Uint8Array(32) }],
     ['other recipients', { recipients: ['age1a'] }],
     ['another threshold', { threshold: 1 }],
+    ['another time limit', { expiresMs: expiresMs + 1n }],
   ])('refuses an order that was signed for %s', (_, signedFor) => {
     expect(() => verifyRotationOrder(orderBy(owner, signedFor) as never, node)).toThrow(
       expect.objectContaining({ code: 'disk-rotation-unauthorized' }),
+    );
+  });
+
+  test('refuses an order that was held back until after its time limit', () => {
+    const late = { ...node, nowMs: NOW_MS + 1 };
+    expect(() => verifyRotationOrder(orderBy() as never, late)).toThrow(
+      expect.objectContaining({ code: 'disk-rotation-refused' }),
     );
   });
 

@@ -30,21 +30,39 @@ interface OrderedNode {
   readonly nodeId: string;
   /** Raw Ed25519 keys of the owners, from the provisioning of this machine. */
   readonly ownerKeys: readonly Uint8Array[];
+  readonly nowMs: number;
 }
 
-/** Verifies the order of an owner for new keys of the state disk of this node. @throws DiskError `disk-rotation-unauthorized` */
+/**
+ * Verifies the order of an owner for new keys of the state disk of this node.
+ * @throws DiskError `disk-rotation-unauthorized`; `disk-rotation-refused` after its time limit
+ */
 export function verifyRotationOrder(
   task: Omit<DiskRotationTask, '$typeName' | '$unknown'>,
-  { clusterId, nodeId, ownerKeys }: OrderedNode,
+  { clusterId, nodeId, ownerKeys, nowMs }: OrderedNode,
 ): RotationOrder {
-  const { uuid, nodeSeal: seal, recoveryRecipients: recipients, recoveryThreshold: threshold } = task;
-  const statement = diskRotationStatement({ clusterId, nodeId, uuid, seal, recipients, threshold });
+  const {
+    uuid,
+    nodeSeal: seal,
+    recoveryRecipients: recipients,
+    recoveryThreshold: threshold,
+    expiresMs,
+  } = task;
+  const signed = { clusterId, nodeId, uuid, seal, recipients, threshold, expiresMs };
+  const statement = diskRotationStatement(signed);
   const isOwner = isVouchedOwnerKey(task, { clusterId, ownerKeys });
   if (!isOwner || !isSignedByRawEd25519Key(task.ownerPubKey, statement, task.signature))
     throw new DiskError(
       'disk-rotation-unauthorized',
       `order for new keys of the state disk of ${nodeId} of cluster ${clusterId} not signed by an owner of this machine`,
     );
+  if (expiresMs < nowMs) {
+    const until = new Date(Number(expiresMs)).toISOString();
+    throw new DiskError(
+      'disk-rotation-refused',
+      `order for new keys of the state disk: it counted until ${until}`,
+    );
+  }
   const digest = new Uint8Array(createHash('sha256').update(statement).digest());
   return { digest, uuid, seal, recipients, threshold };
 }

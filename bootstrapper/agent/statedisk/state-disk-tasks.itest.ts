@@ -8,6 +8,7 @@ import {
   generateEd25519Key,
   signEd25519,
 } from '../../../internal/crypto/index.ts';
+import { SystemClock } from '../../../internal/clock/index.ts';
 import { currentValue, EventValue } from '../../../internal/event/index.ts';
 import { ExecaRunner } from '../../../internal/exec/index.ts';
 import { DiskFiles, DiskStreams } from '../../../internal/file/index.ts';
@@ -26,6 +27,7 @@ import { DiskQueue, openStateDisk, provisionedDisk } from '../../disk/index.ts';
 import { DiskKeys } from './rotation-order.ts';
 import { stateDiskTasks } from './state-disk-tasks.ts';
 
+const clock = new SystemClock();
 const { signal } = new AbortController();
 const key = approvalKeyOfOwner(generateEd25519Key());
 const member = { clusterId: 'c0ffee', nodeId: 'node-1' };
@@ -72,7 +74,7 @@ function machine(stateDisk: unknown, diskKeys?: DiskKeys) {
   };
   const log = createLogger({ path: 'agent', nowMs: () => 0, sink: () => undefined });
   const parts = {
-    ...{ ...real, tpm, log, evidence, provisioning: { stateDisk, ownerKeys: [OWNER_KEY] }, signal },
+    ...{ ...real, tpm, log, clock, evidence, provisioning: { stateDisk, ownerKeys: [OWNER_KEY] }, signal },
     diskShare: { queue },
     ...{ diskKeys, recovery: orders.recovery, resetOrders: orders.reset },
   };
@@ -143,13 +145,14 @@ describe('stateDiskTasks()', () => {
     };
     const { uuid, nodeSeal, recoveryRecipients, recoveryThreshold, keepsClusterShare } = await described();
     expect([recoveryRecipients, recoveryThreshold, keepsClusterShare]).toEqual([[recipient], 1, true]);
+    const expiresMs = BigInt(clock.nowMs() + 600_000);
     const signed = (by: typeof ownerPem) => {
       const content = { uuid, seal: nodeSeal, recipients: recoveryRecipients, threshold: recoveryThreshold };
-      const signature = signEd25519(by, diskRotationStatement({ ...member, ...content }));
+      const signature = signEd25519(by, diskRotationStatement({ ...member, ...content, expiresMs }));
       const pair = { ownerPubKey: pubKeyOf(by), signature, vouchers: [] };
       return create(DiskRotationTaskSchema, {
         ...pair,
-        ...{ uuid, nodeSeal, recoveryRecipients, recoveryThreshold },
+        ...{ uuid, nodeSeal, recoveryRecipients, recoveryThreshold, expiresMs },
       });
     };
     await expect(tasks.rotate(signed(generateEd25519Key()))).rejects.toMatchObject({

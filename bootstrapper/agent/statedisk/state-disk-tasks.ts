@@ -32,6 +32,7 @@ type Parts = Pick<
   | 'diskShare'
   | 'diskKeys'
   | 'signal'
+  | 'clock'
 > & {
   /** Whether an order that ends the agent is on its disk. */
   readonly [order in 'recovery' | 'resetOrders']: { readonly ordered: Readable<boolean> };
@@ -63,7 +64,7 @@ export function stateDiskTasks(
       stateDiskOf(parts);
       if (diskKeys === undefined) throw new TypeError('a state disk without its keys');
       const ownerKeys = ownerKeysOf(provisioning);
-      const order = verifyRotationOrder(task, { clusterId, nodeId, ownerKeys });
+      const order = verifyRotationOrder(task, { clusterId, nodeId, ownerKeys, nowMs: parts.clock.nowMs() });
       refuseEndingAgent(parts);
       const { clusterShare, endedApprovals, isRepeated } = await diskKeys.rotate(order, signal);
       const isClusterShareNew = clusterShare === 'new';

@@ -644,6 +644,13 @@ export declare type DiskRotationTask = Message<"cluster.curator.v1.DiskRotationT
    * @generated from field: uint32 recovery_threshold = 7;
    */
   recoveryThreshold: number;
+
+  /**
+   * Unix time until which the order counts: nobody can hold it back for later.
+   *
+   * @generated from field: uint64 expires_ms = 8;
+   */
+  expiresMs: bigint;
 };
 
 /**
