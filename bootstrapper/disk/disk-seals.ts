@@ -73,38 +73,60 @@ export function approvalOf(
   }
 }
 
-/**
- * Seals both shares to the TPM and the current PCRs. With an approval key, an owner can approve other values later.
- * `generation`: whether the approvals and sealed shares before this sealing end with the next increments of their counters (`endEarlierSeals()`).
- */
+/** Which disk shares are sealed for, and whether the approvals and sealed shares before end with the next increments of their counters (`endEarlierSeals()`). */
+interface SealOf {
+  readonly uuid: string;
+  readonly generation: 'current' | 'next';
+}
+
+/** Seals both shares to the TPM and the current PCRs. With an approval key, an owner can approve other values later. */
 export function sealShares(
-  { tpm }: DiskPorts,
+  ports: DiskPorts,
   settings: DiskSettings,
-  options: {
-    readonly shares: DiskShares;
-    readonly uuid: string;
-    readonly generation: 'current' | 'next';
-  },
+  { shares, ...of }: SealOf & { readonly shares: DiskShares },
   signal: AbortSignal,
 ): Promise<DiskSeals> {
+  const sealed = async (seal: Seal) => ({
+    nodeShare: await seal('node', shares.node),
+    clusterShare: await seal('cluster', shares.cluster),
+  });
+  return sealWith(ports, settings, { ...of, sealed }, signal);
+}
+
+/** Seals the node share alone: the machine keeps no cluster share. */
+export function sealNodeShare(
+  ports: DiskPorts,
+  settings: DiskSettings,
+  { node, ...of }: SealOf & { readonly node: Secret<Uint8Array> },
+  signal: AbortSignal,
+): Promise<Omit<DiskSeals, 'clusterShare'>> {
+  const sealed = async (seal: Seal) => ({ nodeShare: await seal('node', node) });
+  return sealWith(ports, settings, { ...of, sealed }, signal);
+}
+
+type Seal = (which: keyof DiskShares, share: Secret<Uint8Array>) => Promise<Uint8Array>;
+
+function sealWith<T>(
+  { tpm }: DiskPorts,
+  settings: DiskSettings,
+  { uuid, generation: which, sealed }: SealOf & { readonly sealed: (seal: Seal) => Promise<T> },
+  signal: AbortSignal,
+): Promise<T & Pick<DiskSeals, 'registers'>> {
   const { pcrs } = settings;
-  const { shares, uuid } = options;
-  const authority = authorityOf(settings, options);
+  const authority = authorityOf(settings, { uuid });
   return tpm.use(signal, async (connection) => {
-    const valueOf = (counter: NvCounter): Promise<bigint> =>
-      valueFor(connection, { counter, which: options.generation }, signal);
+    const valueOf = (counter: NvCounter): Promise<bigint> => valueFor(connection, { counter, which }, signal);
     const generation = authority && (await valueOf(approvalCounter));
     const expiry = { counter: keyCounter, last: await valueOf(keyCounter) };
-    const seal = (which: keyof DiskShares): Promise<Uint8Array> => {
-      const purpose = { purpose: purposeOf(which, uuid), pcrs, expiry };
+    const seal: Seal = (name, share) => {
+      const purpose = { purpose: purposeOf(name, uuid), pcrs, expiry };
       if (authority === undefined || generation === undefined)
-        return sealProved(connection, shares[which], purpose, signal);
+        return sealProved(connection, share, purpose, signal);
       const approvable = { ...purpose, authority, counter: approvalCounter, generation };
-      return sealApprovable(connection, shares[which], approvable, signal);
+      return sealApprovable(connection, share, approvable, signal);
     };
     return {
-      nodeShare: await seal('node'),
-      clusterShare: await seal('cluster'),
+      ...(await sealed(seal)),
       registers: await readPcrs(connection, { hash: 'sha256', pcrs }, signal),
     };
   });

@@ -54,7 +54,7 @@ export const diskErrors = defineErrors({
   ),
   'disk-rotation-unauthorized': fault.peer.refused(
     'An order for new keys of the state disk is not signed by an owner whose key this machine was provisioned with, or for whom such an owner has vouched. Nothing was changed.',
-    'Run `cluster node rotate-disk-keys NODE` in the workspace of an owner. Nobody else can have sent a valid order: look at `cluster audit ls` if you did not send one.',
+    'Run `cluster node rotate-disk-keys NODE` in the workspace of an owner. If you did not send the order, look at `cluster audit ls` to see who did.',
   ),
   'disk-rotation-refused': fault.operator.refused(
     'The machine does not take an order for new keys of its state disk: the order is for another disk, for keys that were replaced since, or for other recovery recipients. Nothing was changed.',
@@ -113,10 +113,13 @@ export function isWrongShareError(error: unknown): error is DiskError {
   return error instanceof DiskError && error.code === 'disk-share-wrong';
 }
 
-/** Whether a cluster that has proved itself refuses the share. Detail `isProved`: of an unproved refusal, anybody could be the author. */
-export function isProvedRefusal(error: unknown): error is DiskError {
+/**
+ * Whether a cluster that has proved itself refuses the share for a reason that does not pass (detail `isLasting`). Anybody in the network could be the author
+ * of a refusal before that proof.
+ */
+export function isLastingRefusal(error: unknown): error is DiskError {
   return (
-    error instanceof DiskError && error.code === 'disk-share-refused' && error.details['isProved'] === true
+    error instanceof DiskError && error.code === 'disk-share-refused' && error.details['isLasting'] === true
   );
 }
 

@@ -27,7 +27,7 @@ export { destroyStateDisk } from './destroy-disk.ts';
 export {
   DiskError,
   isLockedDiskError,
-  isProvedRefusal,
+  isLastingRefusal,
   isRotationRefused,
   isShareError,
   isShareMoved,

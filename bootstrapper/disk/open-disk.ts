@@ -141,7 +141,7 @@ export async function recoverStateDisk(
     const { uuid } = content;
     await cryptsetup.removeSlot(OPENS.shares, recoveryKey);
     await cryptsetup.addSlot(OPENS.shares, { key: slotKey(shares, uuid), opensWith: recoveryKey });
-    await ports.tpm.use(signal, (connection) => diskCounter.start(connection, signal));
+    await startCounters(ports, signal);
     // Approvals for the software before the recovery end with the increment of their counter.
     const seals = await sealShares(ports, settings, { shares, uuid, generation: 'next' }, signal);
     const header = await cryptsetup.readHeader();
@@ -236,6 +236,13 @@ function refuseToAsk(): Promise<never> {
   );
 }
 
+/** Before anything is written: a TPM without room for a counter, or with a password, refuses. */
+async function startCounters({ tpm }: DiskPorts, signal: AbortSignal): Promise<void> {
+  await tpm.use(signal, async (connection) => {
+    for (const counter of [diskCounter, keyCounter]) await counter.start(connection, signal);
+  });
+}
+
 /** Formats a disk that was never ready. */
 async function format(
   ports: DiskPorts,
@@ -244,7 +251,7 @@ async function format(
 ): Promise<void> {
   const [uuid, shares, recoveryKey] = [randomUUID(), createShares(), randomSecret()];
   await slots.writeFormatting();
-  await ports.tpm.use(signal, (connection) => diskCounter.start(connection, signal));
+  await startCounters(ports, signal);
   await cryptsetup.putHeader();
   try {
     const key = slotKey(shares, uuid);

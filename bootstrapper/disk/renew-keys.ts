@@ -1,6 +1,6 @@
 import { isSealedShare, recordKey, slotKey, type DiskShares } from '../../internal/statedisk/index.ts';
 import { replaceSlots } from './cryptsetup.ts';
-import { endEarlierSeals, randomSecret, sealShares, testSeals } from './disk-seals.ts';
+import { endEarlierSeals, randomSecret, sealNodeShare, sealShares, testSeals } from './disk-seals.ts';
 import type { DiskPorts } from './disk-settings.ts';
 import { commit, type OpenDisk, type Ready } from './disk-state.ts';
 import { createOwnerParts } from './owner-parts.ts';
@@ -34,11 +34,12 @@ export async function renewKeys(
   const [from, to] = [slotKey(before, uuid), slotKey(shares, uuid)];
   const header = await replaceSlots(cryptsetup, content.header, { from, to, recoveryKey });
   const parts = recoveryKey === undefined ? {} : await createOwnerParts(recoveryKey, { uuid, settings });
-  const seals = await sealShares(ports, settings, { shares, uuid, generation: 'next' }, signal);
+  const of = { uuid, generation: 'next' } as const;
+  const seals = isKept
+    ? await sealShares(ports, settings, { ...of, shares }, signal)
+    : await sealNodeShare(ports, settings, { ...of, node: shares.node }, signal);
   const next = {
     ...{ ...content, ...parts, ...seals, approval: undefined, header },
-    // A machine that does not keep its cluster share seals it for nobody.
-    clusterShare: isKept ? seals.clusterShare : content.clusterShare,
     rotation: order ?? content.rotation,
   };
   await testSeals(ports, settings, { content: next, shares }, signal);

@@ -76,7 +76,7 @@ export async function rotateDiskKeys(
 
 const REFUSED = 'disk-rotation-refused';
 
-/** The provisioning file is not always measured: a change of it alone gives nobody a recovery key. */
+/** The owner has signed recipients and threshold: a provisioning file that was changed since then chooses no other ones. */
 function refuseOtherRecipients(
   { recipients, recoveryThreshold }: DiskSettings,
   order: Pick<RotationOrder, 'recipients' | 'threshold'>,

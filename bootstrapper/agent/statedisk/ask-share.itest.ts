@@ -24,6 +24,9 @@ const codes = defineErrors({
   'signer-share-unavailable': fault.operator.precondition('no secret', ''),
   'join-busy': retryable.system.unreachable('later', ''),
   'signer-key-missing': retryable.system.precondition('starting', ''),
+  'join-share-too-often': retryable.peer.refused('later', ''),
+  'signer-statement-outdated': retryable.peer.refused('clock', ''),
+  'etcd-no-space': fault.system.unhealthy('full', ''),
 });
 
 let ending: AsyncDisposableStack;
@@ -244,10 +247,21 @@ describe('createAskShare()', () => {
       cluster.behaviour.diskShare = () => Promise.reject(new CodedError(codes, code, 'giving'));
       await expect(machine()(source(unanswered))).rejects.toMatchObject({
         code: 'disk-share-refused',
-        details: { code, isProved: true },
+        details: { code, isLasting: true },
       });
     }
   });
+
+  test.each(['join-share-too-often', 'signer-statement-outdated', 'etcd-no-space'] as const)(
+    'calls no refusal lasting that may pass: %s',
+    async (code) => {
+      cluster.behaviour.diskShare = () => Promise.reject(new CodedError(codes, code, 'giving'));
+      await expect(machine()(source(unanswered))).rejects.toMatchObject({
+        code: 'disk-share-refused',
+        details: { code, isLasting: false },
+      });
+    },
+  );
 
   test('takes no refusal from a cluster that has not proved itself', async () => {
     cluster.behaviour.beforeProof = () => Promise.reject(new CodedError(codes, 'join-share-not-member', ''));
@@ -289,7 +303,7 @@ describe('createAskShare()', () => {
     await expect(machine()(source(unanswered))).rejects.toMatchObject({
       code: 'disk-share-refused',
       message: `asking ${cluster.endpoint} for the share of the state disk`,
-      details: { code: 'atls-alert-evidence-rejected', isProved: false },
+      details: { code: 'atls-alert-evidence-rejected', isLasting: false },
     });
     expect(cluster.said).toEqual([]);
   });

@@ -27,6 +27,11 @@ const awaited = new DiskError('disk-share-awaited', 'asking', {
 });
 const refused = new DiskError('disk-share-refused', 'asking', {
   cause: new Error('join-share-not-member'),
+  details: { code: 'join-share-not-member', isLasting: true },
+});
+const overloaded = new DiskError('disk-share-refused', 'asking', {
+  cause: new Error('join-share-too-often'),
+  details: { code: 'join-share-too-often', isLasting: false },
 });
 const noSecret = new DiskError('disk-share-awaited', 'asking', { cause: new Error('no secret') });
 const directory = [{ nodeId: 'node-1', host: '198.18.0.11', curator: true, apiServer: true }] as const;
@@ -259,6 +264,14 @@ describe('the disk-share worker', () => {
     {
       name: 'an hour, if a curator sends endpoints that do not answer',
       ...{ failure: awaited, hours: 1, error: '; last error: disk-share-awaited: asking: rpc-not-served' },
+    },
+    {
+      name: 'an hour, if a curator sends endpoints that have too many requests',
+      ...{
+        failure: overloaded,
+        hours: 1,
+        error: '; last error: disk-share-refused: asking: join-share-too-often',
+      },
     },
     {
       name: 'a day, if a curator sends endpoints that refuse',

@@ -12,7 +12,14 @@ import {
   type KnownSource,
 } from '../../../internal/statedisk/index.ts';
 import type { Runnable, Scope } from '../../../internal/supervisor/index.ts';
-import { DiskError, isKeyMove, isShareError, type DiskQueue, type ShareMove } from '../../disk/index.ts';
+import {
+  DiskError,
+  isKeyMove,
+  isLastingRefusal,
+  isShareError,
+  type DiskQueue,
+  type ShareMove,
+} from '../../disk/index.ts';
 import type { KnownCa } from '../../joinclient/index.ts';
 import type { OperatorEndpoints } from '../../nodestate/index.ts';
 import { nextWithin, type RoleState, type RoleValues } from '../../roleserve/index.ts';
@@ -29,7 +36,7 @@ const REFUSED_PAUSES = { ...PAUSES, longestMs: DAY_MS };
 
 /** A curator names the endpoints in the record: however often it changes them, the disk is not worn out. */
 const UPDATE_MS = HOUR_MS;
-/** After a refusal, which is in the audit log of requests. */
+/** After a refusal that does not pass; each one is in the audit log of requests. */
 const REFUSED_UPDATE_MS = DAY_MS;
 
 /** How long keys of the disk stay in memory at most because this node still starts. */
@@ -99,6 +106,7 @@ export function diskShareWorker(options: DiskShareWorkerOptions): Runnable {
     last: undefined,
     nextUpdateMs: 0,
     failed: '',
+    isRefused: false,
     hasMoved: false,
     probe: new ShareProbe({ clock, random }),
   };
@@ -177,6 +185,8 @@ interface Known {
   nextUpdateMs: number;
   /** Why the last attempt to change it failed; empty if it did not. */
   failed: string;
+  /** Whether the cluster refused that for a reason that does not pass. */
+  isRefused: boolean;
   readonly probe: ShareProbe;
   /** Whether a move has left keys of the disk in the memory of this process. */
   hasMoved: boolean;
@@ -206,14 +216,15 @@ async function moveShare(
     }
     if ((await share.readKeeper(signal)).kind === 'signer') {
       const leftMs = known.nextUpdateMs - clock.monotonicMs();
-      if (leftMs > 0) return { why: nextUpdate(known.failed), leftMs };
+      if (leftMs > 0) return { why: nextUpdate(known), leftMs };
     }
     known.nextUpdateMs = clock.monotonicMs() + UPDATE_MS;
     const given = await share.give(source, signal).catch((error: unknown) => {
-      if (isShareError(error) && error.code === REFUSED)
-        known.nextUpdateMs = clock.monotonicMs() + REFUSED_UPDATE_MS;
+      known.isRefused = isLastingRefusal(error);
+      if (known.isRefused) known.nextUpdateMs = clock.monotonicMs() + REFUSED_UPDATE_MS;
       throw error;
     });
+    known.isRefused = false;
     known.hasMoved = isKeyMove(given);
     known.last = source;
     known.failed = '';
@@ -221,9 +232,8 @@ async function moveShare(
   });
 }
 
-function nextUpdate(failed: string): string {
-  const next = failed.startsWith(REFUSED) ? 'day' : 'hour';
-  const why = `the next ${next}, to note where to ask for the share of the disk`;
+function nextUpdate({ failed, isRefused }: Pick<Known, 'failed' | 'isRefused'>): string {
+  const why = `the next ${isRefused ? 'day' : 'hour'}, to note where to ask for the share of the disk`;
   return failed === '' ? why : `${why}; last error: ${failed}`;
 }
 

@@ -38,8 +38,8 @@ describe('withLockedFiles()', () => {
 });
 
 describe('noteWait()', () => {
-  const refused = (isProved: boolean): DiskError =>
-    new DiskError('disk-share-refused', 'asking', { details: { code: 'join-share-not-member', isProved } });
+  const refused = (isLasting: boolean): DiskError =>
+    new DiskError('disk-share-refused', 'asking', { details: { code: 'join-share-not-member', isLasting } });
 
   test.each([
     { name: 'nobody answers', error: new DiskError('disk-share-awaited', 'asking'), waits: true },

@@ -1,7 +1,7 @@
 import { describeError } from '../../../internal/errors/index.ts';
 import type { FilePort } from '../../../internal/file/index.ts';
 import type { Logger } from '../../../internal/logging/index.ts';
-import { isLockedDiskError, isProvedRefusal } from '../../disk/index.ts';
+import { isLockedDiskError, isLastingRefusal } from '../../disk/index.ts';
 
 const DIRECTORY = '/run/cluster/locked-disk';
 
@@ -25,7 +25,7 @@ export const LOCKED_PATHS = {
  * that the cluster has refused it, or that the TPM releases no share any more.
  */
 export async function noteWait(files: FilePort, error: unknown): Promise<void> {
-  if (isProvedRefusal(error) || isLockedDiskError(error)) await files.remove(LOCKED_PATHS.awaitsShare);
+  if (isLastingRefusal(error) || isLockedDiskError(error)) await files.remove(LOCKED_PATHS.awaitsShare);
   else await files.writeAtomic(LOCKED_PATHS.awaitsShare, '');
 }
 

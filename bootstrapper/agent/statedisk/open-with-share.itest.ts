@@ -23,6 +23,8 @@ import { provisionedDisk, type AskShare } from '../../disk/index.ts';
 import type { AgentOptions, AgentPorts } from '../agent-ports.ts';
 import { openClosedMachine } from './closed-disk.ts';
 import { createDiskShare } from './create-disk-share.ts';
+import type { DiskShare } from './disk-share-worker.ts';
+import type { DiskKeys } from './rotation-order.ts';
 import { openWithAnswer, openProvisionedDisk } from './open-state-disk.ts';
 
 const clock = new SystemClock();
@@ -136,8 +138,10 @@ async function opened(): Promise<void> {
   });
 }
 
-/** As the worker moves the share, with the evidence of a machine. */
-function moved(move: 'give' | 'takeBack'): Promise<void> {
+/** The work of a running agent on its disk, with the evidence of a machine. */
+function working(
+  use: (work: { readonly diskShare: DiskShare; readonly diskKeys: DiskKeys }) => Promise<unknown>,
+) {
   return running(async ({ ports, options }) => {
     const tpm = createTpm(options.provisioning.tpm, clock);
     if (tpm === undefined) throw new TypeError('no TPM');
@@ -146,11 +150,25 @@ function moved(move: 'give' | 'takeBack'): Promise<void> {
     const membership = {
       membership: { load: () => Promise.resolve({ clusterCaPem: cluster.caPem }) },
     } as never;
-    const { diskShare } = createDiskShare({ ...ports, ...options, tpm, evidence, state: membership });
+    const { diskShare, diskKeys } = createDiskShare({
+      ...ports,
+      ...options,
+      tpm,
+      evidence,
+      state: membership,
+    });
+    if (diskShare === undefined || diskKeys === undefined) throw new TypeError('no state disk');
+    await use({ diskShare, diskKeys });
+  });
+}
+
+/** As the worker moves the share. */
+function moved(move: 'give' | 'takeBack'): Promise<void> {
+  return working(({ diskShare }) => {
     const { clusterId, caPem: clusterCaPem, nodeId } = cluster;
     const controlPlanes = [{ nodeId, host: '127.0.0.9' }];
     const source = { clusterId, clusterCaPem, caGeneration: 1, floors: {}, controlPlanes, endpoints: [] };
-    await (move === 'give' ? diskShare?.give(source, signal) : diskShare?.takeBack(signal));
+    return move === 'give' ? diskShare.give(source, signal) : diskShare.takeBack(signal);
   });
 }
 
@@ -208,5 +226,16 @@ test('a recovery ends the question for the share of a disk, but not the opening 
     };
     expect(await openWithAnswer(disk, askShare, { alive: question.signal, signal })).toBe('opened');
     expect(kernel.mountPoints).toContain('/var/lib/cluster');
+  });
+}, 120_000);
+
+test('new keys of the disk wait for no other work on its record, like an approval: they are refused meanwhile', async () => {
+  await opened();
+  await working(async ({ diskShare, diskKeys }) => {
+    const approving = Promise.withResolvers<void>();
+    const other = diskShare.queue.run(() => approving.promise);
+    await expect(diskKeys.rotate({} as never, signal)).rejects.toMatchObject({ code: 'disk-share-moving' });
+    approving.resolve();
+    await other;
   });
 }, 120_000);

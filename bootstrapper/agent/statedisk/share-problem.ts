@@ -1,6 +1,6 @@
 import { findCoded, type CodedError } from '../../../internal/errors/index.ts';
 import { RemoteError } from '../../../internal/rpc/index.ts';
-import { DiskError, isProvedRefusal, isWrongShareError } from '../../disk/index.ts';
+import { DiskError, isLastingRefusal, isWrongShareError } from '../../disk/index.ts';
 import { JoinClientError } from '../../joinclient/index.ts';
 
 /**
@@ -13,7 +13,8 @@ export function shareProblemOf(failures: ReadonlyMap<string, unknown>, cause: un
       return new DiskError(error.code, `asking ${endpoint} for the share of the state disk`, {
         cause: error,
       });
-  const refused = [...failures.values()].find((error) => isProvedRefusal(error));
+  const refusals = [...failures.values()].filter((error) => isRefusal(error));
+  const refused = refusals.find((error) => isLastingRefusal(error)) ?? refusals[0];
   if (refused !== undefined) return refused;
   for (const [endpoint, error] of failures) {
     // Software that the configuration does not accept is refused before the machine can ask, and before the cluster has proved itself.
@@ -38,13 +39,24 @@ export function shareProblemOf(failures: ReadonlyMap<string, unknown>, cause: un
  * anybody between the machine and the cluster could refuse.
  */
 export function provedRefusalOf(endpoint: string, error: unknown): unknown {
-  return error instanceof RemoteError && !isPassing(error) ? refusedBy(endpoint, error, true) : error;
+  return error instanceof RemoteError && !isPassing(error)
+    ? refusedBy(endpoint, error, isLasting(error))
+    : error;
 }
 
-function refusedBy(endpoint: string, cause: CodedError, isProved: boolean): DiskError {
+function isRefusal(error: unknown): error is DiskError {
+  return error instanceof DiskError && error.code === 'disk-share-refused';
+}
+
+/** Not a clock, a full database, or too many requests. */
+function isLasting({ exit, retryable }: RemoteError): boolean {
+  return exit === 'refused' && !retryable;
+}
+
+function refusedBy(endpoint: string, cause: CodedError, isFinal: boolean): DiskError {
   return new DiskError('disk-share-refused', `asking ${endpoint} for the share of the state disk`, {
     cause,
-    details: { code: cause.code, isProved },
+    details: { code: cause.code, isLasting: isFinal },
   });
 }
 
