@@ -119,35 +119,33 @@ test('readPackageFiles() gives the lists of modules one mode, whatever the umask
   });
 });
 
-test('removeUnusedModules() keeps drivers of servers and file systems that volumes use, and no others', async () => {
+test('removeUnusedModules() keeps drivers of servers, file systems of volumes, and what they depend on', async () => {
   const kernel = 'linux-image-6.1.0-57-amd64';
-  const modules = join(directory, kernel, 'lib/modules/6.1.0-57-amd64/kernel');
-  const kept = [
-    ...[
-      'drivers/ata/ahci.ko',
-      'drivers/char/tpm/tpm_infineon.ko',
-      'drivers/net/ethernet/intel/ixgbe/ixgbe.ko',
-    ],
-    ...[
-      'drivers/scsi/megaraid/megaraid_sas.ko',
-      'fs/ceph/ceph.ko',
-      'fs/nfs/nfs.ko',
-      'net/netfilter/nf_tables.ko',
-    ],
-  ];
-  const unused = [
-    'drivers/gpu/drm/drm.ko',
-    'drivers/net/wireless/ath/ath.ko',
-    'fs/jfs/jfs.ko',
-    'sound/core/snd.ko',
-  ];
-  for (const path of [...kept, ...unused]) {
+  const modules = join(directory, kernel, 'lib/modules/6.1.0-57-amd64');
+  const kept = {
+    'kernel/drivers/char/tpm/tpm_infineon.ko': [],
+    'kernel/drivers/mtd/mtd.ko': [],
+    'kernel/drivers/net/ethernet/sfc/sfc.ko': ['kernel/drivers/mtd/mtd.ko'],
+    'kernel/drivers/scsi/megaraid/megaraid_sas.ko': [],
+    'kernel/drivers/staging/qlge/qlge.ko': [],
+    'kernel/fs/ceph/ceph.ko': [],
+  };
+  const unused = {
+    'kernel/drivers/gpu/drm/drm.ko': [],
+    'kernel/drivers/mtd/nand/nand.ko': ['kernel/drivers/mtd/mtd.ko'],
+    'kernel/drivers/staging/other/other.ko': [],
+    'kernel/sound/core/snd.ko': [],
+  };
+  const all = Object.entries({ ...kept, ...unused });
+  for (const [path] of all) {
     mkdirSync(join(modules, path, '..'), { recursive: true });
     writeFileSync(join(modules, path), '');
   }
+  const list = all.map(([path, needs]) => `${[`${path}:`, ...needs].join(' ')}\n`);
+  writeFileSync(join(modules, 'modules.dep'), list.join(''));
   await removeUnusedModules(contextOf(), directory, ['libc6', kernel]);
   const left = readdirSync(modules, { recursive: true, encoding: 'utf8' });
-  expect(left.filter((path) => path.endsWith('.ko')).sort()).toEqual(kept.sort());
+  expect(left.filter((path) => path.endsWith('.ko')).sort()).toEqual(Object.keys(kept));
 });
 
 describe('readFirmwareValues()', () => {

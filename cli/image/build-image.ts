@@ -134,8 +134,11 @@ async function createParts(
 ): Promise<ImageParts> {
   const names = [...packages.keys()];
   await unpackPackages(context, packages, work);
-  if (hardware === 'server') await removeUnusedModules(context, work, names);
   await indexModules(context, work, names);
+  if (hardware === 'server') {
+    await removeUnusedModules(context, work, names);
+    await indexModules(context, work, names);
+  }
   const kernel = kernelOf(names);
   const unpacked = [];
   for (const name of names) unpacked.push(await readPackageFiles(context, work, name));

@@ -63,7 +63,7 @@ interface Cut {
   readonly leaves: DiskState['kind'];
 }
 
-await test('a power cut at any write leaves a state disk that is formatted again or opens', async (story) => {
+await test('a power cut at chosen writes leaves a state disk that is formatted again or opens', async (story) => {
   const directory = await mkdtemp(join(tmpdir(), 'cluster-image-'));
   const at = (name: string): string => join(directory, name);
   const log = join(tmpdir(), 'cluster-image-power-cuts.log');

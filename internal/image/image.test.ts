@@ -110,8 +110,13 @@ describe('imageFiles()', () => {
     const commands = [...unit('service').matchAll(/^(Exec\w+)=(.+)$/gm)].map(([line]) => line);
     expect(commands).toEqual([
       `ExecCondition=/usr/bin/test ! -e ${AWAITS_SHARE}`,
+      'ExecStartPre=/usr/bin/sleep 300',
       'ExecStart=/usr/bin/systemctl reboot',
     ]);
+    // An agent that listens meanwhile ends the last minutes too.
+    expect(textOf('usr/lib/systemd/system/cluster-image-confirm.service')).toContain(
+      'stop cluster-image-confirm.path cluster-image-deadline.timer cluster-image-deadline.service\n',
+    );
     expect(unit('timer')).toContain('OnUnitInactiveSec=15min\n');
     expect(textOf('usr/lib/systemd/system/cluster-image-confirm.path')).not.toContain(AWAITS_SHARE);
   });

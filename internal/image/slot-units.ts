@@ -19,6 +19,8 @@ const AWAITS_SHARE = '/run/cluster/locked-disk/awaits-share';
 const DEADLINE = '45min';
 /** When the machine looks again whether its agent still waits for the cluster. */
 const AGAIN = '15min';
+/** An agent that has just got its share waits no more, but does not listen yet either: it opens the disk, and starts again without its keys. */
+const OPENING_S = 300;
 
 const UNITS: Readonly<Record<string, string>> = {
   'boot.mount': `[Unit]
@@ -49,7 +51,7 @@ After=boot.mount
 Type=oneshot
 LimitCORE=0
 ExecStart=/usr/lib/systemd/systemd-bless-boot --path=/boot good
-ExecStartPost=/usr/bin/systemctl stop cluster-image-confirm.path cluster-image-deadline.timer
+ExecStartPost=/usr/bin/systemctl stop cluster-image-confirm.path cluster-image-deadline.timer cluster-image-deadline.service
 `,
   'cluster-image-deadline.timer': `[Unit]
 Description=Time limit of an image that is not confirmed
@@ -66,6 +68,7 @@ Description=Restart, because the agent has not started with this image
 Type=oneshot
 LimitCORE=0
 ExecCondition=/usr/bin/test ! -e ${AWAITS_SHARE}
+ExecStartPre=/usr/bin/sleep ${OPENING_S}
 ExecStart=/usr/bin/systemctl reboot
 `,
 };
@@ -79,7 +82,8 @@ export const SLOT_UNITS: readonly string[] = ['cluster-image-confirm.path', 'clu
  * ```
  *  agent.sock exists ─▶ cluster-image-confirm ─▶ rename cluster-2+2-1.efi to cluster-2.efi
  *  45 minutes ────────▶ cluster-image-deadline ─▶ restart ─▶ systemd-boot: one try less, or the other image
- *                            └ awaits-share exists: look again after 15 minutes
+ *                            ├ awaits-share exists: look again after 15 minutes
+ *                            └ otherwise after 5 more minutes, which cluster-image-confirm ends
  * ```
  */
 export function slotUnits(): readonly CpioEntry[] {

@@ -17,11 +17,11 @@ const MODULE_LIST_MODE = 0o644;
 
 /**
  * Directories below `kernel` whose modules no server needs: sound, graphics (the console uses the frame buffer of the firmware), radio, cameras, sensors and
- * devices of laptops, and networks and file systems of other systems. They are half of all modules (207 of 391 MB), and would be in memory for as
+ * devices of laptops, and networks and file systems of other systems. They are about half of all modules (391 MB), and would be in memory for as
  * long as the machine runs.
  */
 const UNUSED = {
-  sound: [''],
+  sound: ['.'],
   drivers: [
     ...['accel', 'auxdisplay', 'bluetooth', 'comedi', 'firewire', 'gpu', 'greybus', 'iio', 'isdn'],
     ...['leds', 'media', 'memstick', 'mtd', 'nfc', 'parport', 'pcmcia', 'power', 'rapidio', 'rpmsg', 'siox'],
@@ -105,6 +105,8 @@ const UNUSED = {
     ...['sysv', 'ubifs', 'ufs', 'zonefs'],
   ],
 } as const;
+/** A network card of servers whose driver is not finished. */
+const USED = 'kernel/drivers/staging/qlge/';
 
 /** Unpacks each package into a directory of its own below `directory`. */
 export async function unpackPackages(
@@ -176,18 +178,29 @@ export function kernelOf(packages: readonly string[]): { readonly name: string; 
 }
 
 /**
- * Removes the modules that no server needs from the unpacked package of the kernel. Modules that others need stay: `depmod` would name
- * a missing one only when it is loaded. Call it before `indexModules()`. @throws ImageError `image-tree`
+ * Removes the modules that no server needs from the unpacked package of the kernel, except those of which another module depends. `indexModules()` has written the
+ * list of dependencies before, and writes it again afterwards. @throws ImageError `image-tree`
  */
 export async function removeUnusedModules(
-  { ports }: Pick<PackageContext, 'ports'>,
+  context: PackageContext,
   directory: string,
   packages: readonly string[],
 ): Promise<void> {
   const { name, release } = kernelOf(packages);
-  const modules = join(directory, name, 'lib/modules', release, 'kernel');
-  for (const [above, names] of Object.entries(UNUSED))
-    for (const each of names) await ports.files.remove(join(modules, above, each));
+  const modules = join(directory, name, 'lib/modules', release);
+  const list = Buffer.from(await readFile(context, join(modules, 'modules.dep'))).toString('utf8');
+  // "PATH: PATH…": a module, and all those that it depends on, also those of the latter (modules.dep(5)).
+  const rows = list.split('\n').map((line) => line.split(/:? |:$/));
+  const needed = new Set(rows.flatMap((row) => (isUnused(row[0] ?? '') ? [] : row)));
+  for (const [path = ''] of rows)
+    if (path !== '' && !needed.has(path)) await context.ports.files.remove(join(modules, path));
+}
+
+function isUnused(path: string): boolean {
+  if (path.startsWith(USED)) return false;
+  return Object.entries(UNUSED).some(([above, names]) =>
+    names.some((name) => path.startsWith(join('kernel', above, name, '/'))),
+  );
 }
 
 /**
