@@ -56,6 +56,8 @@ export async function bootImage(
     /** Whether the machine's writes change the disk file. Otherwise they are lost when the machine stops. */
     readonly keepsWrites?: boolean;
     readonly memoryMib?: number;
+    /** nice(1) of the machine: another one that this one needs gets more of the host's processors. */
+    readonly niceness?: number;
     /** Whether the machine starts again after a restart. Otherwise a restart ends it. */
     readonly restarts?: boolean;
     /** Default: the disk. */
@@ -69,7 +71,8 @@ export async function bootImage(
   const at = (name: string): string => join(directory, name);
   await mkdir(directory, { recursive: true });
   await copyFile(join(options.firmware, 'OVMF_VARS_4M.fd'), at('variables.fd'));
-  const { until = RUNS, keepsWrites = false, memoryMib = MEMORY_MIB, network, medium, server } = options;
+  const { until = RUNS, keepsWrites = false, memoryMib = MEMORY_MIB, niceness = 0 } = options;
+  const { network, medium, server } = options;
   const port = await findFreePort();
   const tap = network === 'none' ? undefined : network;
   const endpoint = tap === undefined ? `127.0.0.1:${port}` : `${tap.address}:${VM.initPort}`;
@@ -83,7 +86,8 @@ export async function bootImage(
   const tpm = spawn('swtpm', ['socket', '--tpm2', '--tpmstate', `dir=${options.tpm}`, '--ctrl', `type=unixio,path=${at('tpm.sock')}`, '--terminate'], { stdio: 'ignore' });
   await once(tpm, 'spawn');
   // prettier-ignore
-  const qemu = spawn('qemu-system-x86_64', [
+  const qemu = spawn('nice', [
+    '-n', String(niceness), 'qemu-system-x86_64',
     '-machine', 'q35,smm=off', '-accel', 'tcg,thread=multi', '-cpu', 'max,la57=off', '-smp', '2', '-m', String(memoryMib),
     '-nographic', '-nodefaults', ...(options.restarts === true ? [] : ['-no-reboot']), '-serial', 'stdio',
     '-drive', `if=pflash,format=raw,unit=0,readonly=on,file=${join(options.firmware, 'OVMF_CODE_4M.fd')}`,
