@@ -20,7 +20,7 @@ const UNITS = 'etc/systemd/system';
 const MASKED = [
   ...['console-getty.service', 'debug-shell.service', 'getty.target', 'getty-static.service'],
   ...['emergency.service', 'rescue.service', 'systemd-firstboot.service', 'ctrl-alt-del.target'],
-  ...['systemd-ask-password-console.path', 'systemd-ask-password-wall.path', 'systemd-logind.service'],
+  ...['systemd-ask-password-console.path', 'systemd-ask-password-wall.path'],
   // These units extend PCR 11 while the machine starts. With them, the value of PCR 11 would depend on the moment of
   // the TPM quote.
   ...['systemd-pcrphase.service', 'systemd-pcrphase-sysinit.service', 'systemd-pcrphase-initrd.service'],
@@ -55,6 +55,19 @@ UseNTP=yes
 const TIME_SYNC = '[Time]\nNTP=\nFallbackNTP=\n';
 const HOSTS = '127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n';
 const RESOLVER = '[Resolve]\nFallbackDNS=\nLLMNR=no\nMulticastDNS=no\n';
+/**
+ * systemd-logind shuts the machine down when somebody presses its power button: a person, a hypervisor, or a management controller (ACPI). It
+ * does nothing else here. There are no logins, and no other key of the machine has an effect.
+ */
+const POWER_BUTTON = `[Login]
+NAutoVTs=0
+ReserveVT=0
+HandlePowerKey=poweroff
+HandleRebootKey=ignore
+HandleSuspendKey=ignore
+HandleHibernateKey=ignore
+HandleLidSwitch=ignore
+`;
 const PROVISIONING = `d /etc/cluster 0700 root root -
 C /etc/cluster/provisioning.json 0600 root root - /${CREDENTIALS_DIRECTORY}/${PROVISIONING_CREDENTIAL}
 `;
@@ -86,6 +99,7 @@ export function imageFiles(packages: readonly PackageFiles[], version: string): 
     file('etc/systemd/network/80-ethernet.network', NETWORK),
     file('etc/systemd/timesyncd.conf.d/cluster.conf', TIME_SYNC),
     file('etc/systemd/resolved.conf.d/cluster.conf', RESOLVER),
+    file('etc/systemd/logind.conf.d/cluster.conf', POWER_BUTTON),
     file('usr/lib/tmpfiles.d/cluster-image.conf', PROVISIONING),
     file('usr/lib/sysusers.d/cluster-image.conf', ACCOUNTS),
     ...IPTABLES.map((name) => symlink(`usr/sbin/${name}`, 'xtables-nft-multi')),

@@ -130,6 +130,19 @@ describe('imageFiles()', () => {
     expect(minutesOf(deadline, 'OnBootSec')).toBeGreaterThan(minutesOf(agent, 'TimeoutStartSec') + 5);
   });
 
+  test('shuts down when the power button is pressed, and offers no login at a console', () => {
+    const masked = files.flatMap((entry) =>
+      entry.kind === 'symlink' && entry.target === '/dev/null'
+        ? [entry.path.slice(entry.path.lastIndexOf('/') + 1)]
+        : [],
+    );
+    expect(masked).not.toContain('systemd-logind.service');
+    expect(masked).toContain('getty.target');
+    const settings = textOf('etc/systemd/logind.conf.d/cluster.conf');
+    expect(settings).toContain('HandlePowerKey=poweroff\n');
+    expect(settings).toContain('NAutoVTs=0\nReserveVT=0\n');
+  });
+
   test('has the file of host names that containers get a copy of', () => {
     expect(textOf('etc/hosts')).toContain('127.0.0.1 localhost');
   });
