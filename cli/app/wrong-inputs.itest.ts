@@ -144,6 +144,8 @@ const USAGE = rows('app-usage', 'usage', {
   'mini up --control-planes x': 'Must be 1 to 7',
   'mini up --workers -1': 'Must be 0 to 20',
   'mini up --ip-family ipv5': 'Allowed choices are ipv4, ipv6, dual',
+  'mini up --machines x': 'Allowed choices are container, vm',
+  'mini preflight --machines x': 'Allowed choices are container, vm',
   'doctor --at x': 'Must be a duration',
   'doctor --at ++400d': 'Must be a duration',
   'doctor --watch --at 4d': '--watch cannot be combined',
@@ -300,6 +302,9 @@ const VALUES = [
     "bundle ls --kubernetes-version '../x'": 'Kubernetes version "../x" not supported',
   }),
   ...rows('localmachines-invalid-name', 'usage', { "mini up --name 'A B'": 'invalid cluster name "A B"' }),
+  ...rows('mini-vm-option', 'usage', {
+    'mini up --machines vm --ip-family ipv6': 'virtual machines have IPv4 addresses only',
+  }),
   ...rows('localmachines-cluster-not-found', 'precondition', {
     'mini exec n1 --name nope -- true': 'local cluster "nope" not found',
     'mini start n1 --name nope': 'local cluster "nope" not found',

@@ -1,9 +1,13 @@
 import { Option, type Command } from 'commander';
 import type { ActionBinder } from '../app/command.ts';
-import type { MiniDownOptions, MiniRestoreOptions, MiniUpOptions } from '../mini/index.ts';
+import type { ImageBuilder, MiniDownOptions, MiniRestoreOptions, MiniUpOptions } from '../mini/index.ts';
 import { confirmFrom, SKIP_PROMPT, withConfirmFlags, wholeNumber, type ConfirmFlags } from './flags.ts';
 
 const useCases = () => import('../mini/index.ts');
+/** cli/image uses cli/mini, so that the commands connect the two here. */
+const buildImage: ImageBuilder = async (context, options) =>
+  (await import('../image/index.ts')).buildMachineDisks(context, options);
+const MACHINE_TYPES = ['container', 'vm'] as const;
 
 /** `cluster mini …`: a local cluster on this machine. */
 export function register(mini: Command, action: ActionBinder): void {
@@ -23,6 +27,12 @@ export function register(mini: Command, action: ActionBinder): void {
         'IP families of a new cluster: ipv4, ipv6, or dual for IPv4 and IPv6 (default: ipv4)',
       ).choices(['ipv4', 'ipv6', 'dual']),
     )
+    .addOption(
+      new Option(
+        '--machines <type>',
+        'what the machines of a new cluster are: container, or vm for virtual machines with an image and encrypted disks (default: container)',
+      ).choices(MACHINE_TYPES),
+    )
     .option('--nodes-only', 'create and start the machines without a cluster')
     .option('--build', 'build the component bundle first if it is missing')
     .option('--demo', 'install a sample chart and query it')
@@ -30,10 +40,12 @@ export function register(mini: Command, action: ActionBinder): void {
     .option('--agent <file>', 'Debian package of the agent (default: newest build)')
     .addHelpText(
       'after',
-      '\nA reboot of this host stops all machines: run the command again to start them.\n\nExamples:\n  One node:\n    cluster mini up\n  Three control planes and two workers:\n    cluster mini up --control-planes 3 --workers 2',
+      '\nA reboot of this host stops all machines: run the command again to start them.\nThe disks of containers are not encrypted.\n\nExamples:\n  One node:\n    cluster mini up\n  Three control planes and two workers:\n    cluster mini up --control-planes 3 --workers 2\n  A virtual machine with an encrypted disk:\n    cluster mini up --machines vm',
     )
     .action(
-      action<MiniUpOptions>(async (context, options) => (await useCases()).runMiniUp(context, options)),
+      action<MiniUpOptions>(async (context, options) =>
+        (await useCases()).runMiniUp(context, options, buildImage),
+      ),
     );
   withConfirmFlags(verb('down', 'delete a local cluster and all its data'), SKIP_PROMPT).action(
     action<MiniDownOptions>(async (context, options) => (await useCases()).runMiniDown(context, options)),
@@ -47,7 +59,14 @@ export function register(mini: Command, action: ActionBinder): void {
   mini
     .command('preflight')
     .description('check whether this machine can run local clusters')
-    .action(action(async (context) => (await useCases()).runMiniPreflight(context)));
+    .addOption(
+      new Option('--machines <type>', 'what the machines are').choices(MACHINE_TYPES).default('container'),
+    )
+    .action(
+      action<{ readonly machines: 'container' | 'vm' }>(async (context, options) =>
+        (await useCases()).runMiniPreflight(context, options),
+      ),
+    );
 }
 
 function registerRestore(mini: Command, action: ActionBinder): void {

@@ -74,26 +74,17 @@ export async function runImageBuild(context: CommandContext, options: ImageBuild
   const out = resolve(options.out);
   const provisioning = await readProvisioning(context, options.provisioning);
   const firmware = await readFirmwareValues(context, options.firmware);
-  const agent = await findAgentPackage(context, {
-    path: options.agent,
-    architecture: 'amd64',
-    directories: packageDirectories(import.meta.dirname),
-  });
-  await requireAgent(context, agent);
+  const agent = await findAgent(context, options.agent);
   await ports.files.makeDirectory(out, 0o755);
   const work = join(out, WORK);
   await ports.files.remove(work); // files of an interrupted run
   try {
-    const packages = await host.step('image-packages', 'Fetching packages', () =>
-      fetchPackages(context, { lock, directory: options.packages }),
-    );
-    const parts = await host.step('image-initrd', 'Packing the root directory', () =>
-      createParts(
-        context,
-        { packages: new Map([...packages, [AGENT, agent]]), hardware: options.hardware },
-        work,
-      ),
-    );
+    const parts = await prepareParts(context, {
+      agent,
+      hardware: options.hardware,
+      packages: options.packages,
+      work,
+    });
     const image = assembleImage(parts, {
       ...{ formats: options.formats, provisioning, firmware },
       stateBytes: options.stateSizeMib * MIB,
@@ -106,6 +97,41 @@ export async function runImageBuild(context: CommandContext, options: ImageBuild
   } finally {
     await ports.files.remove(work);
   }
+}
+
+/** The agent package for an image. @param path undefined: the newest build. @throws ImageError, MiniError */
+export async function findAgent(context: CommandContext, path: string | undefined): Promise<string> {
+  const agent = await findAgentPackage(context, {
+    path,
+    architecture: 'amd64',
+    directories: packageDirectories(import.meta.dirname),
+  });
+  await requireAgent(context, agent);
+  return agent;
+}
+
+/** Makes the parts of an image from the pinned packages and the agent's. Unpacks them below `work`, which the caller removes. @throws ImageError */
+export async function prepareParts(
+  context: CommandContext,
+  {
+    agent,
+    hardware,
+    packages: directory,
+    work,
+  }: {
+    readonly agent: string;
+    readonly hardware: Hardware;
+    readonly packages: string | undefined;
+    readonly work: string;
+  },
+): Promise<ImageParts> {
+  const { host } = context;
+  const packages = await host.step('image-packages', 'Fetching packages', () =>
+    fetchPackages(context, { lock: pinnedPackages(hardware), directory }),
+  );
+  return host.step('image-initrd', 'Packing the root directory', () =>
+    createParts(context, { packages: new Map([...packages, [AGENT, agent]]), hardware }, work),
+  );
 }
 
 async function readProvisioning(context: CommandContext, path: string): Promise<Uint8Array> {

@@ -4,3 +4,4 @@
  */
 export type { ImageFormat } from './assemble-image.ts';
 export { runImageBuild, type ImageBuildOptions } from './build-image.ts';
+export { buildMachineDisks } from './machine-disks.ts';

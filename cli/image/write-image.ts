@@ -73,7 +73,11 @@ function row(name: string, what: string): string {
 }
 
 /** Writes only what is not zero: the file is sparse. */
-async function writeSparse(context: CommandContext, path: string, file: SparseFile): Promise<void> {
+export async function writeSparse(
+  context: Pick<CommandContext, 'signal'>,
+  path: string,
+  file: SparseFile,
+): Promise<void> {
   const streams = new DiskStreams();
   // The file gets its whole size first.
   await streams.writeAt(path, file.sizeBytes - 1, new Uint8Array(1));

@@ -17,8 +17,6 @@ import {
 } from './member-progress.ts';
 
 const POLL_MS = 1000;
-/** Time limit for all machines together; they join in parallel. */
-const MEMBERS_MS = 20 * 60 * 1000;
 
 /** The labels that kubeadm gives to static pods of the control plane. */
 const CONTROL_PLANE_PODS = { namespace: 'kube-system', labelSelector: 'tier=control-plane' };
@@ -40,6 +38,7 @@ export interface JoiningMachine {
 export async function awaitMembers(
   context: CommandContext,
   machines: readonly JoiningMachine[],
+  limitMs: number,
 ): Promise<void> {
   const { clock } = context.ports;
   const startMs = clock.monotonicMs();
@@ -66,7 +65,7 @@ export async function awaitMembers(
       }
       if (waiting.size === 0) break;
       const passedMs = clock.monotonicMs() - startMs;
-      if (passedMs > MEMBERS_MS)
+      if (passedMs > limitMs)
         throw new MiniError('mini-not-ready', `machines not ready: ${describeWaiting(waiting, passedMs)}`);
       await clock.sleep(POLL_MS, context.signal);
     }

@@ -11,8 +11,8 @@ export const miniErrors = defineErrors({
     'In a source checkout run `npm run build`; otherwise pass the package with --agent FILE.',
   ),
   'mini-agent-timeout': retryable.system.unreachable(
-    'The agent of a local machine did not publish its fingerprint in time; the error contains the last lines of its journal.',
-    'Read the complete journal with `cluster mini exec NODE -- journalctl -u bootstrapper`.',
+    'The agent of a local machine did not publish its fingerprint in time; the error contains the last lines of its journal or console.',
+    'In a container, read the complete journal with `cluster mini exec NODE -- journalctl -u bootstrapper`. Of a virtual machine, read the file with its console, which the message names.',
   ),
   'mini-plan-invalid': fault.operator.precondition(
     'The list of machines of a local cluster cannot be read.',
@@ -21,6 +21,14 @@ export const miniErrors = defineErrors({
   'mini-ip-family-other': fault.operator.precondition(
     'The local cluster exists with networks of other IP families than --ip-family names. Nothing was changed.',
     'Leave --ip-family out, or delete the local cluster with `cluster mini down` and create it again.',
+  ),
+  'mini-machines-other': fault.operator.precondition(
+    'The local cluster exists with machines of another type than --machines names. Nothing was changed.',
+    'Leave --machines out, or delete the local cluster with `cluster mini down` and create it again.',
+  ),
+  'mini-vm-option': fault.operator.usage(
+    'An option of `cluster mini up` is for containers only. Nothing was changed.',
+    'Leave the option out, or leave out `--machines vm`.',
   ),
   'mini-drill-exists': fault.operator.precondition(
     'A local cluster with this name exists, and no drill created it. Nothing was changed.',

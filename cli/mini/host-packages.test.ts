@@ -1,7 +1,7 @@
 import { expect, test } from '@jest/globals';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { hostRequirements } from '../../internal/localmachines/index.ts';
+import { hostRequirements, requiredPackages, vmRequirements } from '../../internal/localmachines/index.ts';
 import { buildRequirements } from '../../internal/bundlebuild/index.ts';
 
 /**
@@ -21,13 +21,22 @@ const OF_TESTS = [
   'zsh',
 ];
 
+async function listed(name: string): Promise<readonly string[]> {
+  const text = await readFile(join(import.meta.dirname, '../../.ci', name), 'utf8');
+  return text.split('\n').filter((line) => line !== '' && !line.startsWith('#'));
+}
+
+test('.ci/host-packages and .ci/host-packages-long list the packages of virtual machines', async () => {
+  // Debian has these on every machine.
+  const there = [...(await listed('host-packages')), ...(await listed('host-packages-long')), 'apt'];
+  expect(there).toEqual(expect.arrayContaining([...requiredPackages(vmRequirements)]));
+});
+
 test('.ci/host-packages lists exactly the packages of local clusters, bundle builds and tests', async () => {
-  const text = await readFile(join(import.meta.dirname, '../../.ci/host-packages'), 'utf8');
-  const listed = text.split('\n').filter((line) => line !== '' && !line.startsWith('#'));
   const asked = [
     ...[...hostRequirements.programs, ...hostRequirements.files].map((each) => each.package),
     ...buildRequirements('amd64').map((each) => each.debianPackage),
     ...OF_TESTS,
   ];
-  expect(listed).toEqual([...new Set(asked)].sort());
+  expect(await listed('host-packages')).toEqual([...new Set(asked)].sort());
 });

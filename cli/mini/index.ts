@@ -1,8 +1,9 @@
 /**
- * Use cases of `cluster mini …`: local clusters whose machines are containers on this machine, created by the same `init` as
+ * Use cases of `cluster mini …`: local clusters whose machines are containers or virtual machines on this machine, created by the same `init` as
  * other clusters. The machines themselves are in `internal/localmachines`.
  */
 export { findAgentPackage, packageDirectories } from './agent-package.ts';
+export type { DiskWriter, ImageBuilder } from './create-machines.ts';
 export { MiniError, miniErrors } from './errors.ts';
 export {
   runMiniDown,

@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { z } from 'zod';
 import type { FilePort } from '../../internal/file/index.ts';
+import type { MachineType } from '../../internal/localmachines/index.ts';
 import { MiniError } from './errors.ts';
 
 const MAX_CONTROL_PLANES = 7;
@@ -17,6 +18,12 @@ export interface PlannedMachine {
   readonly kind: MachineKind;
 }
 
+/** The machines of a local cluster, and what they are. */
+export interface MachinePlan {
+  readonly machines: readonly PlannedMachine[];
+  readonly type: MachineType;
+}
+
 /** Minimum number of machines; undefined leaves the existing number. */
 export interface WantedMachines {
   readonly controlPlanes?: number;
@@ -26,6 +33,7 @@ export interface WantedMachines {
 const MAX_BYTES = 64 * 1024;
 const shape = z.strictObject({
   version: z.literal(1),
+  type: z.enum(['container', 'vm']).default('container'),
   machines: z
     .array(z.strictObject({ name: z.string(), kind: z.enum(['control-plane', 'worker']) }))
     .min(1)
@@ -50,16 +58,34 @@ export function planMachines(
   return machines;
 }
 
-/** The plan that an earlier run saved; empty if there is none. @throws MiniError `mini-plan-invalid` */
+/**
+ * What the machines of a local cluster are: those of an existing cluster stay what they are. @param existing undefined: a new cluster
+ * @throws MiniError `mini-machines-other`
+ */
+export function chooseType(
+  name: string,
+  existing: MachinePlan | undefined,
+  wanted: MachineType | undefined,
+): MachineType {
+  if (existing === undefined) return wanted ?? 'container';
+  if (wanted === undefined || wanted === existing.type) return existing.type;
+  throw new MiniError(
+    'mini-machines-other',
+    `the machines of local cluster ${name} have the type ${existing.type}, so --machines ${wanted} does not fit`,
+  );
+}
+
+/** The plan that an earlier run saved; undefined if there is none. @throws MiniError `mini-plan-invalid` */
 export async function readMachinePlan(
   files: Pick<FilePort, 'read'>,
   directory: string,
-): Promise<readonly PlannedMachine[]> {
+): Promise<MachinePlan | undefined> {
   const path = planPath(directory);
   const bytes = await files.read(path, MAX_BYTES);
-  if (bytes === undefined) return [];
+  if (bytes === undefined) return undefined;
   try {
-    return shape.parse(JSON.parse(Buffer.from(bytes).toString('utf8'))).machines;
+    const { machines, type } = shape.parse(JSON.parse(Buffer.from(bytes).toString('utf8')));
+    return { machines, type };
   } catch (cause) {
     throw new MiniError('mini-plan-invalid', `reading ${path}`, { cause });
   }
@@ -69,9 +95,9 @@ export async function readMachinePlan(
 export async function saveMachinePlan(
   files: Pick<FilePort, 'writeAtomic'>,
   directory: string,
-  machines: readonly PlannedMachine[],
+  plan: MachinePlan,
 ): Promise<void> {
-  await files.writeAtomic(planPath(directory), `${JSON.stringify({ version: 1, machines }, undefined, 2)}\n`);
+  await files.writeAtomic(planPath(directory), `${JSON.stringify({ version: 1, ...plan }, undefined, 2)}\n`);
 }
 
 function planPath(directory: string): string {

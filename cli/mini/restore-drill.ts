@@ -62,7 +62,7 @@ export async function runMiniRestore(context: CommandContext, options: MiniResto
   const { host, signal } = context;
   const machines = machineHostFrom(context);
   const at = { root: miniPathsFrom(context).root, name };
-  await checkHost(context, machines);
+  await checkHost(context, machines, 'container');
   const header = await readBackupHeader(new DiskStreams().readChunks(from, { signal }));
   await prepareBundle(context, { ...options, kubernetesVersion: header.versions.kubernetes });
   const layers = await prepareLayers(context, machines, options.agent);
@@ -153,7 +153,8 @@ async function drill(
     ...{ ownerKey: keyPath, recoveryKey },
     configure: (text) => localConfiguration(text, attestation),
   });
-  const plan = { planned: [MACHINE], layers, ownerKeys: [pubKeyBase64], emptyStore: false } as const;
+  const source = { type: 'container', layers, emptyStore: false } as const;
+  const plan = { planned: [MACHINE], source, ownerKeys: [pubKeyBase64] } as const;
   const families = await readFamilies(own, { name: cluster.name });
   const [machine] = await createMachines(context, cluster, { ...plan, families });
   await startMachines(context, cluster, [machine]);

@@ -1,17 +1,30 @@
+import { join } from 'node:path';
 import { endorsementKeyIdentity } from '../../internal/attestation/index.ts';
+import { recoveryKeyOfOwner } from '../../internal/backup/index.ts';
 import type { LocalFamilies } from '../../internal/config/index.ts';
 import { formatEndpoint, PORTS } from '../../internal/endpoint/index.ts';
 import {
   createCluster,
   parseName,
+  type DiskRecovery,
   type LocalCluster,
   type LocalNode,
+  type MachineType,
 } from '../../internal/localmachines/index.ts';
+import type { Secret } from '../../internal/secret/index.ts';
+import { approvalKeyOfOwner } from '../../internal/statedisk/index.ts';
 import type { CommandContext } from '../app/command.ts';
+import type { OwnerKey } from '../workspace/index.ts';
 import type { JoiningMachine } from './await-members.ts';
 import { localAttestation } from './attestation.ts';
 import { askDemo, demoChart } from './demo.ts';
-import { planMachines, readMachinePlan, saveMachinePlan, type PlannedMachine } from './machine-plan.ts';
+import {
+  chooseType,
+  planMachines,
+  readMachinePlan,
+  saveMachinePlan,
+  type PlannedMachine,
+} from './machine-plan.ts';
 import {
   awaitAgent,
   checkHost,
@@ -19,9 +32,15 @@ import {
   createTpms,
   prepareLayers,
   startMachines,
+  type ImageBuilder,
+  type MachineSource,
 } from './create-machines.ts';
 import { readFamilies } from './ip-families.ts';
+import { MiniError } from './errors.ts';
 import { machineHostFrom, miniPathsFrom } from './paths.ts';
+
+/** Time limit for all machines together; they join in parallel. Emulated machines are slow. */
+const MEMBERS_MS: Readonly<Record<MachineType, number>> = { container: 20 * 60_000, vm: 60 * 60_000 };
 
 /** Flags of `cluster mini up`. */
 export interface MiniUpOptions {
@@ -33,6 +52,8 @@ export interface MiniUpOptions {
   readonly kubernetesVersion?: string;
   /** IP families of a new cluster; undefined: those of the existing one, or IPv4. */
   readonly ipFamily?: LocalFamilies;
+  /** What the machines are; undefined: what those of the existing cluster are, or containers. */
+  readonly machines?: MachineType;
   /** Create the machines without a cluster. */
   readonly nodesOnly?: true;
   /** Start machines without components; they receive them from the CLI and from one another. */
@@ -50,32 +71,66 @@ export interface MiniUpOptions {
  * `init`, the others join by themselves. Running it again resumes, starts machines that do not run (after a reboot of this host,
  * none does), or reports that nothing had to be done.
  */
-export async function runMiniUp(context: CommandContext, options: MiniUpOptions): Promise<void> {
+export async function runMiniUp(
+  context: CommandContext,
+  options: MiniUpOptions,
+  buildImage: ImageBuilder,
+): Promise<void> {
   const machines = machineHostFrom(context);
-  parseName(options.name, 'cluster');
-  await checkHost(context, machines);
-  if (options.nodesOnly !== true) await prepareBundle(context, options);
-  const layers = await prepareLayers(context, machines, options.agent);
+  const { files } = context.ports;
   const { root } = miniPathsFrom(context);
+  const directory = join(root, parseName(options.name, 'cluster'));
+  const found = chooseType(options.name, await readMachinePlan(files, directory), options.machines);
+  refuseOptions(options, found);
+  await checkHost(context, machines, found);
+  if (options.nodesOnly !== true) await prepareBundle(context, options);
+  const layers = found === 'vm' ? [] : await prepareLayers(context, machines, options.agent);
   const cluster = await createCluster(machines, { root, name: options.name, signal: context.signal });
   await using _lock = await cluster.lock();
   const own = inWorkspaceOf(context, cluster);
-  const { files } = context.ports;
-  const planned = planMachines(await readMachinePlan(files, cluster.paths.directory), options);
+  const plan = await readMachinePlan(files, cluster.paths.directory);
+  const type = chooseType(options.name, plan, found); // another process may have created the cluster before the lock
+  const planned = planMachines(plan?.machines ?? [], options);
   // The plan is saved before any machine is created, so that an interrupted run can be resumed.
-  await saveMachinePlan(files, cluster.paths.directory, planned);
+  await saveMachinePlan(files, cluster.paths.directory, { machines: planned, type });
   const identities = await createTpms(context, cluster, planned);
   const joining = joiningMachines(planned, identities);
   const attestation = await localAttestation(files, cluster);
-  const ownerKeys = await prepareWorkspace(own, { ...options, attestation }, joining);
+  const ownerKey = await prepareWorkspace(own, { ...options, attestation }, joining);
   const families = await readFamilies(own, options);
-  const { emptyStore = false } = options;
+  const source: MachineSource =
+    type === 'container'
+      ? { type, layers, emptyStore: options.emptyStore === true }
+      : {
+          type,
+          recovery: recoveryOf(ownerKey.keyPem),
+          buildImage: () =>
+            buildImage(context, { agent: options.agent, work: join(cluster.paths.directory, 'image') }),
+        };
   const known = new Set((await cluster.nodes()).map(({ name }) => name));
-  const made = await createMachines(context, cluster, { planned, layers, ownerKeys, emptyStore, families });
+  const ownerKeys = [ownerKey.pubKeyBase64] as const;
+  const made = await createMachines(context, cluster, { planned, source, ownerKeys, families });
   const stopped = await startMachines(context, cluster, made);
   const started = stopped.map(({ name }) => name).filter((name) => known.has(name));
-  if (options.nodesOnly === true) reportMachines(context, cluster, made);
+  if (options.nodesOnly === true) await reportMachines(context, cluster, made);
   else await runInitAndJoins(own, { cluster, first: made[0], joining, started, options });
+}
+
+/** Virtual machines have IPv4 addresses only, from a DHCP server. @throws MiniError `mini-vm-option` */
+export function refuseOptions({ ipFamily }: Pick<MiniUpOptions, 'ipFamily'>, type: MachineType): void {
+  if (type === 'vm' && ipFamily !== undefined && ipFamily !== 'ipv4')
+    throw new MiniError(
+      'mini-vm-option',
+      `virtual machines have IPv4 addresses only, not --ip-family ${ipFamily}`,
+    );
+}
+
+/** The owner key of the workspace opens and approves state disks, as with `cluster provisioning generate`. */
+function recoveryOf(keyPem: Secret<string>): DiskRecovery {
+  return {
+    approvalKey: approvalKeyOfOwner(keyPem).publicKey,
+    recoveryRecipients: [recoveryKeyOfOwner(keyPem).recipient],
+  };
 }
 
 /** All machines but the first, with the identity of their TPM. Without workers the control planes run the workloads. */
@@ -91,6 +146,13 @@ function joiningMachines(
   }));
 }
 
+/** What protects the disks of the machines, for people. */
+function describeDisks(type: MachineType): string {
+  return type === 'vm'
+    ? 'encrypted, sealed to the software TPM and the boot of each machine'
+    : 'not encrypted: the machines are containers (`--machines vm` encrypts them)';
+}
+
 /** The next command to run; with `npx` if this program was started by npm. */
 function nextCommand({ env }: CommandContext, { name }: LocalCluster, rest: string): string {
   const program = env['npm_lifecycle_event'] === undefined ? 'cluster' : 'npx cluster';
@@ -104,13 +166,12 @@ function inWorkspaceOf(context: CommandContext, cluster: LocalCluster): CommandC
 
 /**
  * Creates the workspace before the machines: they are provisioned with its owner key, and its configuration lists them.
- * @returns the owner keys, base64
  */
 async function prepareWorkspace(
   context: CommandContext,
   options: MiniUpOptions & { readonly attestation: Readonly<Record<string, unknown>> },
   joining: readonly JoiningMachine[],
-): Promise<readonly [string]> {
+): Promise<OwnerKey> {
   return context.host.step('mini-workspace', 'Preparing the workspace', async () => {
     const { generateWorkspace } = await import('../cluster/index.ts');
     const hasWorkers = joining.some(({ roles }) => !roles.includes('control-plane'));
@@ -124,7 +185,7 @@ async function prepareWorkspace(
       runsWorkloads: !hasWorkers,
       join: joining.length === 0 ? undefined : { policy: 'inventory', inventory: inventoryOf(joining) },
     });
-    return [ownerKey.pubKeyBase64];
+    return ownerKey;
   });
 }
 
@@ -154,13 +215,22 @@ async function runInitAndJoins(
   });
   if (joining.length > 0) {
     const { awaitMembers } = await import('./await-members.ts');
-    await awaitMembers(context, joining);
+    await awaitMembers(context, joining, MEMBERS_MS[first.type]);
   }
   const demo = options.demo === true ? await askDemo(context, first.address) : undefined;
   const { workspace } = cluster.paths;
   const machines = [first.name, ...joining.map(({ name }) => name)];
   const named = machines.length === 1 ? '' : `${machines.join(', ')}; `;
-  const data = { ...summary, workspace, node: first.name, address: first.address, machines, started, demo };
+  const data = {
+    ...summary,
+    workspace,
+    node: first.name,
+    address: first.address,
+    machines,
+    started,
+    demo,
+    type: first.type,
+  };
   context.host.result(data, () =>
     [
       summary.unchanged
@@ -170,28 +240,39 @@ async function runInitAndJoins(
       `  API server  ${summary.apiServer}`,
       `  workspace   ${workspace}`,
       `  kubeconfig  ${summary.kubeconfig}`,
+      `  disks       ${describeDisks(first.type)}`,
       ...(demo === undefined ? [] : [`  sample      ${demo.url} says: ${demo.answer}`]),
       '',
-      nextCommand(context, cluster, `${first.name} -- kubectl get pods -A`),
+      first.type === 'vm'
+        ? `Next: kubectl --kubeconfig ${summary.kubeconfig} get pods -A`
+        : nextCommand(context, cluster, `${first.name} -- kubectl get pods -A`),
     ].join('\n'),
   );
 }
 
-function reportMachines(
+/** Waits for the agents of virtual machines: nobody but their consoles shows the fingerprints. */
+async function reportMachines(
   context: CommandContext,
   cluster: LocalCluster,
   made: readonly [LocalNode, ...LocalNode[]],
-): void {
+): Promise<void> {
   const { workspace } = cluster.paths;
-  const machines = made.map(({ name, address }) => ({ name, address }));
-  const [{ name: node, address: firstAddress }] = made;
-  const data = { cluster: cluster.name, workspace, node, address: firstAddress, machines };
+  const [{ name: node, address: firstAddress, type }] = made;
+  const machines: { readonly name: string; readonly address: string; readonly fingerprint?: string }[] = [];
+  for (const machine of made) {
+    const { name, address } = machine;
+    const shown = type === 'vm' ? { fingerprint: await awaitAgent(context, machine) } : {};
+    machines.push({ name, address, ...shown });
+  }
+  const data = { cluster: cluster.name, workspace, node, address: firstAddress, machines, type };
   context.host.result(data, () =>
     [
       ...machines.map(
-        ({ name, address }) => `Machine ${name} of local cluster ${cluster.name} is running at ${address}.`,
+        ({ name, address, fingerprint }) =>
+          `Machine ${name} of local cluster ${cluster.name} is running at ${address}${fingerprint === undefined ? '' : `, fingerprint ${fingerprint}`}.`,
       ),
-      nextCommand(context, cluster, `${node} -- bash`),
+      `Disks: ${describeDisks(type)}.`,
+      ...(type === 'vm' ? [] : [nextCommand(context, cluster, `${node} -- bash`)]),
     ].join('\n'),
   );
 }

@@ -34,6 +34,10 @@ export const localMachineErrors = defineErrors({
     'A local node or its TPM did not start. The message has the last lines of its console.',
     'Run `cluster mini preflight`, which names what this machine lacks for local nodes, then the same command again. The whole console of the node is in the file that the message names.',
   ),
+  'localmachines-no-programs': fault.operator.precondition(
+    'The local machine is a virtual machine with an image, which has no shell: no program can be started in it.',
+    'Read the file with its console. For the cluster in it, use `kubectl` with the kubeconfig in the workspace of the local cluster.',
+  ),
   'localmachines-not-removed': retryable.system.partial(
     'A process, mount or cgroup of a local cluster could not be removed.',
     'End shells and programs that use the resources named in the message, then run the same command again.',

@@ -13,7 +13,15 @@ import { parseLocalNodeRecord, type LocalNodeRecord } from './node/node-record.t
 import { claimNumber, findNumber } from './network/cluster-numbers.ts';
 import { hasCapability } from './host/proc.ts';
 import { launchScript } from './node/node-scripts.ts';
-import { provisioningFor, SEED_IN_NODE } from './node/provisioning.ts';
+import {
+  provisioningFor,
+  SEED_IN_NODE,
+  virtualProvisioningFor,
+  type DiskRecovery,
+} from './node/provisioning.ts';
+import { findAccelerator } from './vm/accelerator.ts';
+import { ensureDhcpServer } from './vm/dhcp-server.ts';
+import { VM_FILES, type Accelerator } from './vm/qemu-command.ts';
 import { manufactureTpm, prepareManufacturer, readEkFingerprint } from './node/software-tpm.ts';
 import { raiseInotifyLimit } from './host/inotify-limit.ts';
 
@@ -40,6 +48,14 @@ interface NewNode {
   readonly diskBytes?: number;
 }
 
+/** The properties of a new virtual machine. */
+interface NewVirtualNode extends Pick<NewNode, 'name' | 'ownerKeys' | 'joinEndpoints' | 'address'> {
+  readonly memoryMib: number;
+  readonly recovery: DiskRecovery;
+  /** Writes a disk that boots an image with this provisioning file. */
+  readonly writeDisk: (path: string, provisioning: string) => Promise<void>;
+}
+
 /** The local machines of one cluster. */
 export class LocalCluster {
   readonly name: string;
@@ -47,6 +63,7 @@ export class LocalCluster {
   readonly network: NodeNetwork;
   readonly #host: HostPorts;
   readonly #layout: CgroupLayout;
+  #accelerator: Promise<Accelerator> | undefined;
 
   constructor(options: {
     readonly host: HostPorts;
@@ -137,9 +154,20 @@ export class LocalCluster {
     return raiseInotifyLimit(this.#host, { directory: this.paths.directory, machines, signal });
   }
 
-  /** Creates the network switch of all nodes. To be called before several nodes are started concurrently. */
-  ensureSwitch(signal: AbortSignal): Promise<void> {
-    return ensureSwitch(this.#host, this.network, signal);
+  /**
+   * Creates the network switch of all nodes, with the DHCP server of virtual machines. To be called before several nodes are started
+   * concurrently.
+   */
+  async ensureSwitch(signal: AbortSignal): Promise<void> {
+    await ensureSwitch(this.#host, this.network, signal);
+    const options = { network: this.network, cluster: this.paths, signal };
+    if ((await this.nodes()).some(({ type }) => type === 'vm'))
+      await ensureDhcpServer(this.#host, this.#layout, options);
+  }
+
+  /** How virtual machines run on this host. Found out once: that starts a machine, if this host may have KVM. */
+  accelerator(signal: AbortSignal): Promise<Accelerator> {
+    return (this.#accelerator ??= findAccelerator(this.#host, signal));
   }
 
   /** Creates a machine without starting it. Its record is written last: an incomplete machine is created again. */
@@ -177,6 +205,26 @@ export class LocalCluster {
     return this.#node(record);
   }
 
+  /** Creates a virtual machine, like `addNode`. */
+  async addVirtualNode(options: NewVirtualNode): Promise<LocalNode> {
+    const { memoryMib, recovery, ownerKeys, joinEndpoints = [] } = options;
+    const name = parseName(options.name, 'node');
+    const paths = nodePaths(this.paths, name);
+    const taken = (await this.nodes()).map((node) => node.address);
+    const address = options.address ?? nextAddress(this.network, taken);
+    const facts = { nodeName: name, address, ownerKeys, joinEndpoints, recovery };
+    await this.#removeAllButTpm(paths);
+    await this.#host.files.makeDirectory(paths.vm);
+    const provisioning = `${JSON.stringify(virtualProvisioningFor(facts), undefined, 2)}\n`;
+    await options.writeDisk(`${paths.vm}/${VM_FILES.disk}`, provisioning);
+    const record: LocalNodeRecord = {
+      ...{ version: 1, name, address, layers: [], binds: [], procFiles: {} },
+      vm: { memoryMib },
+    };
+    await this.#host.files.writeAtomic(paths.record, `${JSON.stringify(record, undefined, 2)}\n`);
+    return this.#node(record);
+  }
+
   /** The TPM stays, because its identity may already be in the inventory of a cluster. */
   async #removeAllButTpm(paths: NodePaths): Promise<void> {
     for (const name of await this.#host.files.list(paths.directory)) {
@@ -193,6 +241,7 @@ export class LocalCluster {
       cluster: this.paths,
       paths: nodePaths(this.paths, record.name),
       record,
+      accelerator: (signal) => this.accelerator(signal),
     });
   }
 }

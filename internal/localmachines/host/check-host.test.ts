@@ -5,7 +5,7 @@ import type { HostPorts } from './host-ports.ts';
 import { parseMountinfo } from '../../platform/index.ts';
 import { hierarchiesFrom } from './cgroups.ts';
 import { checkHost, commandsFor, controllersFrom, requireHost } from './check-host.ts';
-import { hostRequirements, requiredPackages } from './host-requirements.ts';
+import { hostRequirements, requiredPackages, vmRequirements } from './host-requirements.ts';
 
 const signal = new AbortController().signal;
 const UNIFIED = '31 30 0:27 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n';
@@ -89,6 +89,27 @@ describe('checkHost()', () => {
       'apt-get install -y mmdebstrap swtpm swtpm-tools util-linux',
       'free space in /data',
     ]);
+  });
+
+  test('names what virtual machines need, and containers do not, with the commands that install it', async () => {
+    const missing = ['qemu-system-x86_64', 'dnsmasq', 'mmdebstrap'];
+    const { host } = stubHost({ missing, files: { '/usr/share/OVMF/OVMF_VARS_4M.fd': '' } });
+    const options = { requirements: vmRequirements, directories: ['/data'], signal };
+    const { missing: lacks, commands } = await checkHost(host, options);
+    expect(lacks.map(({ name }) => name)).toEqual([
+      'dnsmasq',
+      'qemu-system-x86_64',
+      '/usr/share/OVMF/OVMF_CODE_4M.fd',
+    ]);
+    expect(commands).toEqual(['apt-get install -y dnsmasq-base ovmf qemu-system-x86']);
+  });
+
+  test('refuses virtual machines on another processor than that of images', async () => {
+    const firmware = { '/usr/share/OVMF/OVMF_CODE_4M.fd': '', '/usr/share/OVMF/OVMF_VARS_4M.fd': '' };
+    const { host } = stubHost({ failing: /uname -m/, files: firmware });
+    const options = { requirements: vmRequirements, directories: ['/data'], signal };
+    const { missing: lacks } = await checkHost(host, options);
+    expect(lacks.map(({ fix }) => fix)).toEqual(['leave --machines out: containers run on this machine']);
   });
 
   test('does not probe the kernel without root', async () => {

@@ -1,3 +1,5 @@
+import { FIRMWARE, QEMU } from '../vm/qemu-command.ts';
+
 /** A program that local clusters run on the host, and its Debian package. */
 export interface ProgramRequirement {
   readonly program: string;
@@ -24,7 +26,21 @@ const inNetwork = (...argv: readonly string[]): readonly [string, ...string[]] =
   ...argv,
 ];
 
-/** The requirements of local clusters: `checkHost` checks them, set-up scripts install them. */
+const KERNEL_OF_NETWORKS = [
+  { feature: 'network namespaces', probe: inNetwork('true'), fix: 'boot a kernel with CONFIG_NET_NS' },
+  {
+    feature: 'veth links',
+    probe: inNetwork('ip', 'link', 'add', 'probe0', 'type', 'veth', 'peer', 'name', 'probe1'),
+    fix: 'modprobe veth',
+  },
+  {
+    feature: 'bridges',
+    probe: inNetwork('ip', 'link', 'add', 'probe0', 'type', 'bridge'),
+    fix: 'modprobe bridge',
+  },
+] as const satisfies readonly KernelRequirement[];
+
+/** The requirements of local clusters of containers: `checkHost` checks them, set-up scripts install them. */
 export const hostRequirements = {
   programs: [
     { program: 'certtool', package: 'gnutls-bin' },
@@ -45,17 +61,7 @@ export const hostRequirements = {
   /** Required files that are not programs. */
   files: [{ path: '/usr/share/keyrings/debian-archive-keyring.gpg', package: 'debian-archive-keyring' }],
   kernel: [
-    { feature: 'network namespaces', probe: inNetwork('true'), fix: 'boot a kernel with CONFIG_NET_NS' },
-    {
-      feature: 'veth links',
-      probe: inNetwork('ip', 'link', 'add', 'probe0', 'type', 'veth', 'peer', 'name', 'probe1'),
-      fix: 'modprobe veth',
-    },
-    {
-      feature: 'bridges',
-      probe: inNetwork('ip', 'link', 'add', 'probe0', 'type', 'bridge'),
-      fix: 'modprobe bridge',
-    },
+    ...KERNEL_OF_NETWORKS,
     {
       feature: 'vxlan links',
       probe: inNetwork('ip', 'link', 'add', 'probe0', 'type', 'vxlan', 'id', '1', 'dstport', '8472'),
@@ -81,6 +87,44 @@ export const hostRequirements = {
   controllers: ['cpu', 'cpuset', 'memory', 'pids'],
   /** Free disk space for the root file system, its layers and one node, without the bundle. */
   freeBytes: 6 * 1024 ** 3,
+} as const satisfies HostRequirements;
+
+/** The requirements of local clusters of virtual machines, which have kernel, cgroups and firewall of their own. */
+export const vmRequirements = {
+  programs: [
+    { program: 'apt-get', package: 'apt' },
+    { program: 'certtool', package: 'gnutls-bin' },
+    { program: 'dnsmasq', package: 'dnsmasq-base' },
+    { program: 'dpkg-deb', package: 'dpkg' },
+    { program: 'find', package: 'findutils' },
+    { program: 'ip', package: 'iproute2' },
+    { program: 'mount', package: 'mount' },
+    { program: 'nsenter', package: 'util-linux' },
+    { program: QEMU, package: 'qemu-system-x86' },
+    { program: 'swtpm', package: 'swtpm' },
+    { program: 'swtpm_setup', package: 'swtpm-tools' },
+    { program: 'unshare', package: 'util-linux' },
+  ],
+  files: [
+    { path: FIRMWARE.code, package: 'ovmf' },
+    { path: FIRMWARE.variables, package: 'ovmf' },
+  ],
+  kernel: [
+    {
+      feature: 'amd64 processor, the only one that images are for',
+      probe: ['sh', '-c', 'test "$(uname -m)" = x86_64'],
+      fix: 'leave --machines out: containers run on this machine',
+    },
+    ...KERNEL_OF_NETWORKS,
+    {
+      feature: 'tap links',
+      probe: inNetwork('ip', 'tuntap', 'add', 'probe0', 'mode', 'tap'),
+      fix: 'modprobe tun',
+    },
+  ],
+  controllers: [],
+  /** Free disk space for the image and the packages in it, and the state of one node, without the bundle. */
+  freeBytes: 8 * 1024 ** 3,
 } as const satisfies HostRequirements;
 
 /** The Debian packages to install, sorted. */

@@ -38,7 +38,7 @@ export function hostAddress(network: NodeNetwork, family: IpFamily = 'IPv4'): st
 }
 
 /** The address of the switch, the default gateway of the nodes. */
-function switchAddress(network: NodeNetwork, family: IpFamily = 'IPv4'): string {
+export function switchAddress(network: NodeNetwork, family: IpFamily = 'IPv4'): string {
   return addressWith(network, SWITCH, family);
 }
 
@@ -209,6 +209,30 @@ export async function connectNode(
   await disconnectNode(host, network, node, signal);
   await createNamespace(host, network, node.name, signal);
   await runPlan(host, nodeCommands(network, node), signal);
+}
+
+/** Creates a cable (tun, layer 2) at the switch for a virtual machine. An earlier one is removed. */
+export async function connectVirtualNode(
+  host: HostPorts,
+  network: NodeNetwork,
+  node: AttachedNode,
+  signal: AbortSignal,
+): Promise<void> {
+  await disconnectNode(host, network, node, signal);
+  await runPlan(host, virtualNodeCommands(network, node), signal);
+}
+
+/** The commands that connect a virtual machine to the switch. Its QEMU runs in the namespace of the switch. */
+export function virtualNodeCommands(
+  network: NodeNetwork,
+  { address }: AttachedNode,
+): readonly (readonly [string, ...string[]])[] {
+  const atSwitch = ['nsenter', `--net=${namespaceFile(network, undefined)}`, '--', 'ip'] as const;
+  const port = portName(address);
+  return [
+    [...atSwitch, 'tuntap', 'add', port, 'mode', 'tap'],
+    [...atSwitch, 'link', 'set', port, 'master', 'sw', 'up'],
+  ];
 }
 
 /** Removes the namespace of the node, if it exists, with everything in it. */

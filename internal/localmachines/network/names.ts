@@ -38,6 +38,11 @@ export function tpmScope(number: number, node: string): string {
   return `${machineName(number, node)}.tpm.scope`;
 }
 
+/** The cgroup scope of the DHCP server of a cluster. No other scope of it ends like this. */
+export function dhcpScope(number: number): string {
+  return `${machineName(number, 'switch')}.dhcp.scope`;
+}
+
 /** Whether a cgroup belongs to cluster `number`. */
 export function isScopeOf(number: number, scope: string): boolean {
   return scope.startsWith(`${linkName(number)}-`) && scope.endsWith('.scope');

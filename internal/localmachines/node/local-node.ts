@@ -3,7 +3,6 @@ import type { CommandResult } from '../../exec/index.ts';
 import {
   findLeader,
   inScope,
-  joinCgroupsOf,
   listScopes,
   removeScope,
   scopeMembers,
@@ -14,11 +13,13 @@ import { LocalMachineError } from '../errors.ts';
 import { readText } from '../../file/index.ts';
 import { waitUntil, type HostPorts } from '../host/host-ports.ts';
 import { machineName, nodeScope, tpmScope } from '../network/names.ts';
-import { ensureSwitch, connectNode, disconnectNode, type NodeNetwork } from '../network/cluster-network.ts';
-import { ensureDisk, writeMachineFiles } from './node-disk.ts';
+import { ensureSwitch, disconnectNode, type NodeNetwork } from '../network/cluster-network.ts';
+import { VirtualDriver, type VirtualDriverOptions } from '../vm/virtual-driver.ts';
+import { ContainerDriver } from './container-driver.ts';
+import type { MachineDriver, MachineType } from './machine-driver.ts';
 import type { ClusterPaths, NodePaths } from './node-paths.ts';
 import type { LocalNodeRecord } from './node-record.ts';
-import { atTerminal, enterArgv, nspawnArgv, POWER_OFF_SIGNAL } from './nspawn-command.ts';
+import { atTerminal } from './nspawn-command.ts';
 import {
   isTpmListening,
   manufactureTpm,
@@ -27,17 +28,13 @@ import {
   type SoftwareTpm,
 } from './software-tpm.ts';
 
-const BOOT_MS = 120_000;
 const TPM_START_MS = 30_000;
-const POWER_OFF_MS = 90_000;
 const DEATH_MS = 20_000;
 const POLL_MS = 50;
-/** Each poll starts a dozen processes, which slow down the machines that are booting. */
-const BOOT_POLL_MS = 200;
 const CONSOLE_TAIL = 1500;
 
 /**
- * One local machine. Its configuration is in its directory. Whether it runs is read from the kernel each time (the processes in its
+ * One local machine, a container or a virtual machine. Its configuration is in its directory. Whether it runs is read from the kernel each time (the processes in its
  * cgroup) and not from a record, which could be wrong after a crash.
  */
 export class LocalNode {
@@ -47,21 +44,20 @@ export class LocalNode {
   readonly #layout: CgroupLayout;
   readonly #network: NodeNetwork;
   readonly #cluster: ClusterPaths;
+  readonly #driver: MachineDriver;
 
-  constructor(options: {
-    readonly host: HostPorts;
-    readonly layout: CgroupLayout;
-    readonly network: NodeNetwork;
-    readonly cluster: ClusterPaths;
-    readonly paths: NodePaths;
-    readonly record: LocalNodeRecord;
-  }) {
+  constructor(options: VirtualDriverOptions) {
     this.#host = options.host;
     this.#layout = options.layout;
     this.#network = options.network;
     this.#cluster = options.cluster;
     this.paths = options.paths;
     this.record = options.record;
+    this.#driver = this.type === 'vm' ? new VirtualDriver(options) : new ContainerDriver(options);
+  }
+
+  get type(): MachineType {
+    return this.record.vm === undefined ? 'container' : 'vm';
   }
 
   get name(): string {
@@ -73,20 +69,19 @@ export class LocalNode {
   }
 
   async isRunning(signal: AbortSignal): Promise<boolean> {
-    return (await this.#leader(signal)) !== undefined;
+    return this.#driver.isRunning(await this.#members(signal));
   }
 
-  /** Starts the machine unless it runs. Resolves when its systemd accepts commands. */
+  /** Starts the machine unless it runs. Resolves when the systemd of a container accepts commands, and a virtual machine has left its firmware. */
   async start(signal: AbortSignal): Promise<void> {
     if (await this.isRunning(signal)) return;
     await this.cutPower(signal); // removes the rest of an interrupted start
-    await writeMachineFiles(this.#host, this.#cluster, this.paths, this.record);
-    await ensureDisk(this.#host, this.paths, this.record, signal);
+    await this.#driver.prepare(signal);
     await ensureSwitch(this.#host, this.#network, signal);
     try {
-      await connectNode(this.#host, this.#network, this.record, signal);
+      await this.#driver.connect(signal);
       await this.#startTpm(signal);
-      await this.#startContainer();
+      await this.#startProgram(signal);
       await this.#waitForBoot(signal);
     } catch (error) {
       // Uses a new signal, because the signal of the caller may have fired. An error here is ignored, because the error
@@ -100,11 +95,16 @@ export class LocalNode {
    * Shuts the machine down, and cuts its power if it still runs after `withinMs`. Returns whether the shutdown or the
    * power cut ended the machine.
    */
-  async stop(signal: AbortSignal, withinMs = POWER_OFF_MS): Promise<'orderly' | 'cut'> {
-    const leader = await this.#leader(signal);
-    if (leader !== undefined) this.#host.processes.sendSignal(leader, POWER_OFF_SIGNAL);
+  async stop(signal: AbortSignal, withinMs = this.#driver.limits.powerOffMs): Promise<'orderly' | 'cut'> {
+    const { clock } = this.#host;
+    let askedMs = -Infinity;
     const off = await waitUntil(this.#host, { withinMs, everyMs: POLL_MS, signal }, async () => {
-      return (await this.#members(signal)).length === 0;
+      const pids = await this.#members(signal);
+      if (pids.length === 0) return true;
+      if (clock.monotonicMs() - askedMs < this.#driver.limits.repeatPowerOffMs) return false;
+      askedMs = clock.monotonicMs();
+      await this.#driver.requestPowerOff(pids, signal);
+      return false;
     });
     await this.cutPower(signal);
     return off ? 'orderly' : 'cut';
@@ -161,33 +161,27 @@ export class LocalNode {
   }
 
   /** `sha256:…` of the agent's key for `cluster init --fingerprint`; undefined until the agent runs. */
-  async agentFingerprint(): Promise<string | undefined> {
-    const text = await readText(this.#host.files, `${this.paths.data}/cluster/machine/fingerprint`);
-    return text === undefined || text.trim() === '' ? undefined : text.trim();
+  agentFingerprint(): Promise<string | undefined> {
+    return this.#driver.agentFingerprint();
   }
 
-  async #startContainer(): Promise<void> {
+  async #startProgram(signal: AbortSignal): Promise<void> {
     const { console } = this.paths;
     // A new console for each start; the previous one is kept.
     if ((await this.#host.files.stat(console)) !== undefined) {
       await this.#host.files.rename(console, `${console}.before`);
     }
-    const program = nspawnArgv({
-      network: this.#network,
-      cluster: this.#cluster,
-      node: this.paths,
-      record: this.record,
-    });
+    const { argv: program, ...where } = await this.#driver.program(signal);
     const scope = nodeScope(this.#network.number, this.name);
     const argv = inScope(this.#layout, { launch: this.#cluster.launch, scope, log: console }, program);
-    await this.#host.processes.startDetached({ argv });
+    await this.#host.processes.startDetached({ argv, ...where });
   }
 
   async #startTpm(signal: AbortSignal): Promise<void> {
     const tpm = this.#tpm();
     const { launch, manufacturer } = this.#cluster;
     await manufactureTpm(this.#host, this.#layout, { tpm, manufacturer, launch, signal });
-    await startTpm(this.#host, this.#layout, { tpm, launch });
+    await startTpm(this.#host, this.#layout, { tpm, launch, speaks: this.#driver.tpmInterface });
     const up = await waitUntil(this.#host, { withinMs: TPM_START_MS, everyMs: POLL_MS, signal }, () =>
       isTpmListening(this.#host, tpm),
     );
@@ -199,24 +193,18 @@ export class LocalNode {
   }
 
   async #waitForBoot(signal: AbortSignal): Promise<void> {
+    const { bootMs: withinMs, bootPollMs: everyMs } = this.#driver.limits;
     let ended = false;
-    const up = await waitUntil(this.#host, { withinMs: BOOT_MS, everyMs: BOOT_POLL_MS, signal }, async () => {
-      const leader = await this.#leader(signal);
-      if (leader === undefined) return (ended = ended || (await this.#hasEnded(signal)));
-      const argv = ['systemctl', 'is-active', '--quiet', 'basic.target'] as const;
-      const answer = await this.exec([...argv], { okExitCodes: [0, 1, 3, 4], timeoutMs: 5000, signal }).catch(
-        () => {
-          signal.throwIfAborted();
-          return undefined; // the namespaces of the machine do not exist yet
-        },
-      );
-      return answer?.exitCode === 0;
+    const up = await waitUntil(this.#host, { withinMs, everyMs, signal }, async () => {
+      const pids = await this.#members(signal);
+      if (await this.#driver.isRunning(pids)) return this.#driver.hasBooted(pids, signal);
+      return (ended = ended || (await this.#hasEnded(signal)));
     });
     if (up && !ended) return;
     const tail = ((await readText(this.#host.files, this.paths.console)) ?? '').slice(-CONSOLE_TAIL).trim();
     const why = ended
       ? 'the machine has exited'
-      : `the machine is not ready within ${formatDuration(BOOT_MS)}`;
+      : `the machine is not ready within ${formatDuration(withinMs)}`;
     throw new LocalMachineError(
       'localmachines-boot-failed',
       `node ${this.name} did not boot: ${why}; ${this.paths.console}: ${tail}`,
@@ -224,8 +212,7 @@ export class LocalNode {
   }
 
   /**
-   * Whether the container has started (its supervisor has written to the console) and has no processes any
-   * more.
+   * Whether the machine has started (its program has written to the console) and has no processes any more.
    */
   async #hasEnded(signal: AbortSignal): Promise<boolean> {
     const console = await readText(this.#host.files, this.paths.console);
@@ -259,24 +246,10 @@ export class LocalNode {
     env: Readonly<Record<string, string>>,
     signal: AbortSignal,
   ): Promise<readonly [string, ...string[]]> {
-    const leader = await this.#leader(signal);
-    const cgroups =
-      leader === undefined ? undefined : await readText(this.#host.files, `/proc/${leader}/cgroup`);
-    if (leader === undefined || cgroups === undefined) {
-      throw new LocalMachineError(
-        'localmachines-not-running',
-        `running ${program[0] ?? ''} on ${this.name}: node is not running`,
-      );
-    }
-    const join = joinCgroupsOf(this.#layout, cgroups);
-    return ['sh', this.#cluster.launch, ...join, '--', ...enterArgv(leader, program, env)];
+    return this.#driver.enter(await this.#members(signal), program, env);
   }
 
   async #members(signal: AbortSignal): Promise<readonly number[]> {
     return scopeMembers(this.#host, this.#layout, nodeScope(this.#network.number, this.name), signal);
-  }
-
-  async #leader(signal: AbortSignal): Promise<number | undefined> {
-    return findLeader(this.#host, await this.#members(signal));
   }
 }

@@ -5,6 +5,8 @@ export interface ClusterPaths {
   readonly manufacturer: string;
   readonly nodes: string;
   readonly workspace: string;
+  /** Files of the DHCP server of virtual machines. */
+  readonly dhcp: string;
 }
 
 /** The paths of the cluster with this directory. */
@@ -15,6 +17,7 @@ export function clusterPaths(directory: string): ClusterPaths {
     manufacturer: `${directory}/tpm-manufacturer`,
     nodes: `${directory}/nodes`,
     workspace: `${directory}/workspace`,
+    dhcp: `${directory}/dhcp`,
   };
 }
 
@@ -32,6 +35,8 @@ export interface NodePaths {
   readonly machine: string;
   readonly tpm: string;
   readonly console: string;
+  /** Disk and firmware variables of a virtual machine. */
+  readonly vm: string;
 }
 
 /** The paths of one node of a cluster. */
@@ -47,6 +52,7 @@ export function nodePaths(cluster: ClusterPaths, name: string): NodePaths {
     machine: `${directory}/machine`,
     tpm: `${directory}/tpm`,
     console: `${directory}/console.log`,
+    vm: `${directory}/vm`,
   };
 }
 

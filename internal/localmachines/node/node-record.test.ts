@@ -17,10 +17,16 @@ describe('parseLocalNodeRecord()', () => {
     expect(parse(record)).toEqual(record);
   });
 
+  test('reads the record of a virtual machine', () => {
+    const machine: LocalNodeRecord = { ...record, layers: [], vm: { memoryMib: 4096 } };
+    expect(parse(machine)).toEqual(machine);
+  });
+
   test.each([
     { name: 'a newer version', value: { ...record, version: 2 } },
     { name: 'an unknown field', value: { ...record, more: true } },
     { name: 'a record without layers', value: { ...record, layers: [] } },
+    { name: 'a virtual machine with layers', value: { ...record, vm: { memoryMib: 4096 } } },
     { name: 'a disk of zero bytes', value: { ...record, diskBytes: 0 } },
     { name: 'a value that is not an object', value: null },
   ])('parseLocalNodeRecord() refuses $name', ({ value }) => {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { parseProvisioning } from '../../config/index.ts';
-import { provisioningFor } from './provisioning.ts';
+import { provisioningFor, virtualProvisioningFor } from './provisioning.ts';
 
 const ownerKeys: [string] = [Buffer.alloc(32, 1).toString('base64')];
 const plain = {
@@ -41,6 +41,34 @@ describe('provisioningFor()', () => {
       joinEndpoints: ['198.18.7.11:9090'],
       containerRuntime: { restrictOomScoreAdj: true },
       kubelet: { failCgroupV1: false },
+    });
+  });
+});
+
+describe('virtualProvisioningFor()', () => {
+  const recovery = {
+    approvalKey: 'A0t1mGv0c2cF2bQqj2v0wz0R8X4dTfX2bF4l3iCq7o0Q',
+    recoveryRecipients: ['age1eqsckkca230dt2w5h68h3gnqqrevhygq5fljj85z3m4cz9lmd46sxk3ed0'] as [string],
+  };
+
+  test('returns a provisioning file of a real machine with an encrypted state disk, sealed to what the image measures', () => {
+    const { approvalKey: _, ...others } = recovery;
+    const facts = { nodeName: 'n1', address: '198.18.7.11', ownerKeys, joinEndpoints: ['198.18.7.12:9090'] };
+    const file = virtualProvisioningFor({ ...facts, recovery: others as typeof recovery });
+    expect(parseProvisioning(JSON.stringify(file))).toMatchObject({
+      platform: 'metal',
+      ownerKeys,
+      tpm: { kind: 'device', path: '/dev/tpmrm0' },
+      stateDisk: {
+        device: '/dev/disk/by-partlabel/cluster-state',
+        pcrs: [4, 7, 9, 11, 12],
+        integrity: false,
+        recoveryRecipients: recovery.recoveryRecipients,
+      },
+      nodeName: 'n1',
+      address: '198.18.7.11',
+      joinEndpoints: ['198.18.7.12:9090'],
+      seedStores: [],
     });
   });
 });

@@ -36,3 +36,45 @@ export function provisioningFor(facts: ProvisioningInput): Readonly<Record<strin
     ...(facts.cgroupV1 ? { kubelet: { failCgroupV1: false } } : {}),
   };
 }
+
+/** The values of the provisioning file of a virtual machine. */
+export interface VirtualProvisioningInput extends Pick<
+  ProvisioningInput,
+  'nodeName' | 'address' | 'ownerKeys' | 'joinEndpoints'
+> {
+  readonly recovery: DiskRecovery;
+}
+
+/** How an owner opens the state disk of a virtual machine when its TPM does not. */
+export interface DiskRecovery {
+  /** Public key, base64: see `stateDisk.approvalKey` of provisioning files. */
+  readonly approvalKey: string;
+  /** Recipients of age(1). */
+  readonly recoveryRecipients: readonly [string, ...string[]];
+}
+
+/** The registers of programs that start from the disk, and of Secure Boot, as docs/images.md recommends. */
+const DISK_REGISTERS = [4, 7, 9, 11, 12];
+
+/**
+ * The provisioning file of a virtual machine: that of a real one with an image. The sectors of the disk are not authenticated, because
+ * formatting would then write the whole disk.
+ */
+export function virtualProvisioningFor(facts: VirtualProvisioningInput): Readonly<Record<string, unknown>> {
+  return {
+    version: 1,
+    platform: 'metal',
+    ownerKeys: facts.ownerKeys,
+    tpm: { kind: 'device', path: '/dev/tpmrm0' },
+    stateDisk: {
+      device: '/dev/disk/by-partlabel/cluster-state',
+      pcrs: DISK_REGISTERS,
+      integrity: false,
+      ...facts.recovery,
+    },
+    nodeName: facts.nodeName,
+    address: facts.address,
+    cloud: 'none',
+    ...(facts.joinEndpoints.length > 0 ? { joinEndpoints: facts.joinEndpoints } : {}),
+  };
+}

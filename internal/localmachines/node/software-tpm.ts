@@ -19,6 +19,9 @@ export const TPM_SOCKET_IN_NODE = '/run/cluster-tpm/tpm.sock';
 const SOCKET = 'tpm.sock';
 const EK_CERTIFICATE = 'ek-secp384r1.crt';
 
+/** A container sends commands to the socket of the chip. QEMU controls the chip itself: it resets the chip with the machine (swtpm(8), `--ctrl`). */
+export type TpmInterface = 'commands' | 'control';
+
 /** Writes the configuration of a manufacturer CA. swtpm_localca creates its keys at the first use. */
 export async function prepareManufacturer(host: HostPorts, directory: string): Promise<void> {
   const manufacturer = [
@@ -79,15 +82,17 @@ export async function manufactureTpm(
 export async function startTpm(
   host: HostPorts,
   layout: CgroupLayout,
-  options: { readonly tpm: SoftwareTpm; readonly launch: string },
+  options: { readonly tpm: SoftwareTpm; readonly launch: string; readonly speaks: TpmInterface },
 ): Promise<void> {
   const { directory: directory, scope } = options.tpm;
   await host.files.remove(`${directory}/run/${SOCKET}`);
   // prettier-ignore
   const argv = inScope(layout, { launch: options.launch, scope, log: `${directory}/swtpm.log` }, [
-    'swtpm', 'socket', '--tpm2', '--tpmstate', `dir=${directory}/state`, '--flags', 'not-need-init,startup-clear',
+    'swtpm', 'socket', '--tpm2', '--tpmstate', `dir=${directory}/state`,
     // A relative path, because the address of a unix socket has at most 107 bytes.
-    '--server', `type=unixio,path=${SOCKET}`,
+    ...(options.speaks === 'control'
+      ? ['--ctrl', `type=unixio,path=${SOCKET}`, '--terminate']
+      : ['--flags', 'not-need-init,startup-clear', '--server', `type=unixio,path=${SOCKET}`]),
   ]);
   await host.processes.startDetached({ argv, cwd: `${directory}/run` });
 }
