@@ -20,7 +20,12 @@ export async function buildMachineDisks(
   const agent = await findAgent(context, path);
   await files.remove(work); // files of an interrupted run
   try {
-    const { loader, ...parts } = await prepareParts(context, { agent, hardware: 'virtual', packages: undefined, work });
+    const { loader, ...parts } = await prepareParts(context, {
+      agent,
+      hardware: 'virtual',
+      packages: undefined,
+      work,
+    });
     const uki = createUki(parts);
     return async (disk, provisioning) => {
       parseProvisioning(provisioning, disk);
