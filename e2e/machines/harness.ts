@@ -3,6 +3,7 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { homedir, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { env, execPath } from 'node:process';
+import { setTimeout as delay } from 'node:timers/promises';
 import { SystemClock } from '../../internal/clock/index.ts';
 import { ExecaRunner, HostProcesses } from '../../internal/exec/index.ts';
 import { DiskFiles, readText } from '../../internal/file/index.ts';
@@ -105,6 +106,23 @@ export class Harness implements AsyncDisposable {
 
   startCli(...args: readonly string[]): ChildProcess {
     return this.startCliIn({}, ...args);
+  }
+
+  /** Starts the CLI, kills it `ms` after it has printed `after`, and waits until it has ended. */
+  async killedCli(after: string, ms: number, ...args: readonly string[]): Promise<void> {
+    const child = this.startCli(...args);
+    const ended = new Promise<void>((resolve) => child.once('close', () => resolve()));
+    let said = '';
+    await new Promise<void>((resolve, reject) => {
+      child.stderr?.on('data', (chunk: Buffer) => {
+        said += chunk.toString();
+        if (said.includes(after)) resolve();
+      });
+      child.once('close', () => reject(new Error(`the CLI ended before it printed "${after}": ${said}`)));
+    });
+    await delay(ms);
+    child.kill('SIGKILL');
+    await ended;
   }
 
   /** Starts the CLI with additional environment variables. */

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { setTimeout as delay } from 'node:timers/promises';
 import { findCluster } from '../../internal/localmachines/index.ts';
 import { createHarness, type Harness } from './harness.ts';
 
@@ -65,19 +64,7 @@ await test('a second command is refused while the first one holds the lock', asy
   assert.match(refused.stderr, /localmachines-locked/);
 });
 
-/** Starts `mini up`, kills it, and waits until it has ended. */
-async function killedUp(bench: Harness, after: string, ms: number): Promise<void> {
-  const child = bench.startCli('mini', 'up', '--nodes-only', '--name', 'torn', '--agent', bench.agent);
-  const ended = new Promise<void>((resolve) => child.once('close', () => resolve()));
-  let said = '';
-  await new Promise<void>((resolve, reject) => {
-    child.stderr?.on('data', (chunk: Buffer) => {
-      said += chunk.toString();
-      if (said.includes(after)) resolve();
-    });
-    child.once('close', () => reject(new Error(`up ended before it printed "${after}": ${said}`)));
-  });
-  await delay(ms);
-  child.kill('SIGKILL');
-  await ended;
+/** `mini up` that is killed `ms` after it has printed `after`. */
+function killedUp(bench: Harness, after: string, ms: number): Promise<void> {
+  return bench.killedCli(after, ms, 'mini', 'up', '--nodes-only', '--name', 'torn', '--agent', bench.agent);
 }

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { findCluster } from '../../internal/localmachines/index.ts';
-import { createHarness, type Harness } from './harness.ts';
+import { createHarness } from './harness.ts';
 
 /** The partition `cluster-state` of a disk of `cluster image build`: after one MiB and the boot partition. */
 const STATE_AT = 513 * 2 ** 20;
@@ -45,7 +45,7 @@ await test('a virtual machine keeps its encrypted disk and its identity over shu
   await story.test(
     'up that was killed while it wrote the disk is repeated, until the machine shows its fingerprint',
     async () => {
-      await killedUp(bench, 'Writing the disk', 100);
+      await bench.killedCli('Writing the disk', 100, ...UP);
       const said = await bench.must(...UP, '-o', 'json');
       const { type, machines } = dataOf<Up>(said);
       assert.deepEqual([type, machines.map(({ name }) => name)], ['vm', ['n1']]);
@@ -129,29 +129,12 @@ await test('a virtual machine keeps its encrypted disk and its identity over shu
 await test('after kill -9 of up while the machine starts, mini down restores the host', async () => {
   await using bench = await createHarness();
   const before = await bench.facts();
-  await killedUp(bench, 'Starting machine', 1500);
+  await bench.killedCli('Starting machine', 1500, ...UP);
   const cluster = await findCluster(bench.machines, { root: bench.root, name: 'virtual' });
   await bench.must('mini', 'down', '--name', 'virtual');
   const mine = cluster === undefined ? [] : [cluster.network.number];
   assert.deepEqual(bench.changes(before, await bench.facts(), mine), []);
 });
-
-/** Starts `mini up`, kills it `ms` after it has printed `after`, and waits until it has ended. */
-async function killedUp(bench: Harness, after: string, ms: number): Promise<void> {
-  const child = bench.startCli(...UP);
-  const ended = new Promise<void>((resolve) => child.once('close', () => resolve()));
-  let said = '';
-  await new Promise<void>((resolve, reject) => {
-    child.stderr?.on('data', (chunk: Buffer) => {
-      said += chunk.toString();
-      if (said.includes(after)) resolve();
-    });
-    child.once('close', () => reject(new Error(`up ended before it printed "${after}": ${said}`)));
-  });
-  await delay(ms);
-  child.kill('SIGKILL');
-  await ended;
-}
 
 async function untilShown(consoleOf: () => Promise<string>, text: string): Promise<void> {
   const endMs = performance.now() + WAIT_MS;
