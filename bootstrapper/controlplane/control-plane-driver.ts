@@ -28,6 +28,7 @@ import {
   type LocalControlPlane,
   type MemberState,
   type RoleValues,
+  type Say,
   settingsFromSpec,
 } from '../roleserve/index.ts';
 import { ensureClusterCa, removeCuratorCredentials } from '../credentials/index.ts';
@@ -132,8 +133,8 @@ export class MachineControlPlaneDriver implements ControlPlaneDriver {
     return { membership: created.membership, roles: new Set(created.roles) };
   }
 
-  async startCurator(membership: Membership, signal: AbortSignal): Promise<LocalControlPlane> {
-    return startCurator(this.#ports, { ...this.#options, membership, etcd: this.#etcd(), signal });
+  async startCurator(membership: Membership, signal: AbortSignal, say?: Say): Promise<LocalControlPlane> {
+    return startCurator(this.#ports, { ...this.#options, membership, etcd: this.#etcd(), signal, say });
   }
 
   async followPersons(membership: Membership, signal: AbortSignal): Promise<void> {
@@ -289,5 +290,3 @@ export class MachineControlPlaneDriver implements ControlPlaneDriver {
     return value;
   }
 }
-
-type Say = Parameters<ControlPlaneDriver['startConsensus']>[1];

@@ -7,7 +7,7 @@ import { ensureCuratorCredentials, writeCredentials } from '../credentials/index
 import { writeAuthorizationConfig } from '../kubernetes/index.ts';
 import type { Membership } from '../membership/index.ts';
 import { AGENT_PATHS, type MachineIdentity } from '../nodestate/index.ts';
-import type { LocalControlPlane } from '../roleserve/index.ts';
+import type { LocalControlPlane, Say } from '../roleserve/index.ts';
 import { ensureCurator } from '../units/index.ts';
 import type { FirstEvidence } from './create-first-records.ts';
 
@@ -26,6 +26,8 @@ interface CuratorStart extends CuratorMachine {
   readonly membership: Membership;
   /** Both etcd members of this machine. */
   readonly etcd: RunningEtcdPair;
+  /** Receives what the start waits for, and the last error. */
+  readonly say: Say | undefined;
   readonly signal: AbortSignal;
 }
 
@@ -34,7 +36,7 @@ interface CuratorStart extends CuratorMachine {
  * the configuration with which the API server reaches the authorization webhook, which runs in the join service.
  */
 export async function startCurator(ports: SystemPorts, start: CuratorStart): Promise<LocalControlPlane> {
-  const { membership, blobStores: stores, machine, lifetimes, owners, evidence, signal } = start;
+  const { membership, blobStores: stores, machine, lifetimes, owners, evidence } = start;
   const { endpoint, metricsUrl } = start.etcd.state;
   const [curator, apiServer] = [
     start.etcd.state.client('curator'),
@@ -63,7 +65,7 @@ export async function startCurator(ports: SystemPorts, start: CuratorStart): Pro
     },
     node: { certFile, keyFile: AGENT_PATHS.machineKey },
   };
-  await ensureCurator(ports, config, signal);
+  await ensureCurator(ports, config, start);
   // The API server reads this file when it starts. It starts after the curator, so the file exists by then.
   await writeAuthorizationConfig(files, { ...webhookOf(membership, start.etcd), persons: [] });
   return { apiServerEtcd: apiServer, curatorEndpoint: formatEndpoint(nodeAddress, PORTS.curator) };

@@ -1,7 +1,7 @@
 import { combine } from '../../internal/event/index.ts';
 import { launcher, type Plan, type Runnable, type Scope } from '../../internal/supervisor/index.ts';
 import type { Membership } from '../membership/index.ts';
-import type { PhaseReporter } from '../phases/index.ts';
+import type { PhaseProgress, PhaseReporter } from '../phases/index.ts';
 import type { MemberState } from './node-membership.ts';
 import type {
   BootstrapData,
@@ -73,7 +73,7 @@ async function serve(
   writes.localControlPlane.set(undefined);
   await phases.run('consensus', async (progress) => {
     await keepOwnShare((text) => progress.report(text), signal);
-    await driver.startConsensus(start, (text, lastError) => progress.report(text, { lastError }), signal);
+    await driver.startConsensus(start, sayTo(progress), signal);
   });
   const createCluster = async (data: BootstrapData): Promise<Membership> => {
     const created = await phases.run('membership', () => driver.createCluster(data, signal));
@@ -81,7 +81,9 @@ async function serve(
     return created.membership;
   };
   const membership = start.kind === 'serve' ? start.membership : await createCluster(start.data);
-  const controlPlane = await phases.run('curator', () => driver.startCurator(membership, signal));
+  const controlPlane = await phases.run('curator', (progress) =>
+    driver.startCurator(membership, signal, sayTo(progress)),
+  );
   writes.localControlPlane.set(controlPlane);
   scope.run('repair', async (repair) => {
     repair.healthy();
@@ -95,22 +97,25 @@ async function serve(
   });
 }
 
+/** Receives what a step waits for, and the last error. */
+export type Say = (text: string, lastError?: unknown) => void;
+
+function sayTo(progress: PhaseProgress): Say {
+  return (text, lastError) => progress.report(text, { lastError });
+}
+
 /**
  * Runs etcd, the first records of a cluster, and the curator. Each step may be repeated, and is durable when
  * its promise resolves.
  */
 export interface ControlPlaneDriver {
-  startConsensus(
-    start: ControlPlaneStart,
-    say: (text: string, lastError?: unknown) => void,
-    signal: AbortSignal,
-  ): Promise<void>;
+  startConsensus(start: ControlPlaneStart, say: Say, signal: AbortSignal): Promise<void>;
   /**
    * Creates the cluster or finds the existing one; membership and roles are on disk when the promise
    * resolves.
    */
   createCluster(data: BootstrapData, signal: AbortSignal): Promise<MemberState>;
-  startCurator(membership: Membership, signal: AbortSignal): Promise<LocalControlPlane>;
+  startCurator(membership: Membership, signal: AbortSignal, say?: Say): Promise<LocalControlPlane>;
   /** Removes etcd members of removed nodes, until the signal fires. */
   repairMembers(signal: AbortSignal): Promise<void>;
   /** Tells the API server of this node which people are on record, until the signal fires. */

@@ -19,6 +19,7 @@ export {
   type ControlPlaneDriver,
   type ControlPlaneStart,
   controlPlaneWorker,
+  type Say,
 } from './control-plane-worker.ts';
 export { directoryFromWire, directoryWorker } from './directory-worker.ts';
 export { nodeLabelsWorker } from './node-labels-worker.ts';

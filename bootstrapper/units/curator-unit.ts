@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto';
 import { PORTS } from '../../internal/endpoint/index.ts';
-import { CodedError, isAbort } from '../../internal/errors/index.ts';
 import { readText, type FilePort } from '../../internal/file/index.ts';
 import type { SystemPorts } from '../../internal/platform/index.ts';
 import { verifyCuratorCertificate } from '../../internal/pki/index.ts';
@@ -18,10 +17,9 @@ import {
   type JoinserviceCredentials,
   type JoinserviceSettings,
 } from './joinservice-unit.ts';
+import { waitForCurator, type CuratorWait } from './wait-for-curator.ts';
 
-const POLL_MS = 200;
-const READY_MS = 30_000;
-const PROBE_MS = 2_000;
+const PROBE_MS = 10_000;
 
 /** Settings with which the join service and the curator run on this node. */
 export interface CuratorUnitConfig extends JoinserviceSettings {
@@ -38,12 +36,12 @@ export interface CuratorUnitConfig extends JoinserviceSettings {
  * Runs the join service and its curator on this node. Resolves once the curator has answered a call that the
  * agent made with this node's certificate. May be repeated; it restarts the unit only if its configuration or
  * one of its certificates has changed.
- * @throws UnitError `units-curator-not-ready` after 30 s
+ * @throws UnitError `units-curator-not-ready` after 180 s, or earlier if the service does not stay up
  */
 export async function ensureCurator(
   ports: Omit<SystemPorts, 'log'>,
   config: CuratorUnitConfig,
-  signal: AbortSignal,
+  { say, signal }: Pick<CuratorWait, 'say' | 'signal'>,
 ): Promise<void> {
   const { files, commands, units } = ports;
   await files.writeAtomic(JOINSERVICE_CONFIG, buildJoinserviceConfig(config));
@@ -53,14 +51,16 @@ export async function ensureCurator(
     hash.update(await requireText(files, path)).update('\0');
   const content = buildJoinserviceUnit({ ...config, credentialsSha256: hash.digest('hex') });
   await ensureUnit(units, { unit: JOINSERVICE_UNIT, content }, signal);
-  await untilServing(ports, config, signal);
+  const { channel, endpoint } = await openChannel(ports, config);
+  using _ = channel;
+  const probe = () => createClient(Curator, channel).checkHealth({}, { signal, timeoutMs: PROBE_MS });
+  await waitForCurator(ports, { endpoint, probe, say, signal });
 }
 
-async function untilServing(
+async function openChannel(
   { files, clock }: Pick<SystemPorts, 'files' | 'clock'>,
   { clusterId, credentials, node }: CuratorUnitConfig,
-  signal: AbortSignal,
-): Promise<void> {
+): Promise<{ readonly channel: RpcChannel; readonly endpoint: string }> {
   const caPem = await requireText(files, credentials['cluster-ca.crt']);
   const trust = { caPem, clusterId, nowMs: () => clock.nowMs() };
   const identity = {
@@ -73,21 +73,7 @@ async function untilServing(
     accept: (certificate) => verifyCuratorCertificate(certificate, trust),
   });
   const endpoint = `127.0.0.1:${PORTS.curator}`;
-  using channel = new RpcChannel({ endpoint, upgrade });
-  const endMs = clock.monotonicMs() + READY_MS;
-  for (;;) {
-    try {
-      await createClient(Curator, channel).checkHealth({}, { signal, timeoutMs: PROBE_MS });
-      return;
-    } catch (error) {
-      if (isAbort(error, signal) || !(error instanceof CodedError && error.retryable)) throw error;
-      if (clock.monotonicMs() > endMs)
-        throw new UnitError('units-curator-not-ready', `waiting for the curator at ${endpoint}`, {
-          cause: error,
-        });
-      await clock.sleep(POLL_MS, signal);
-    }
-  }
+  return { channel: new RpcChannel({ endpoint, upgrade }), endpoint };
 }
 
 async function requireText(files: FilePort, path: string): Promise<string> {

@@ -215,7 +215,7 @@ describe('ControlPlane', () => {
       .start(silent, never)
       .catch((error: unknown) => error);
     await settle();
-    await bed.clock.advance(300_000);
+    await bed.clock.advance(500_000);
     expect(await started).toMatchObject({
       code: 'kubernetes-api-timeout',
       message: expect.stringContaining(want),
@@ -250,6 +250,35 @@ describe('ControlPlane', () => {
       code: 'kubernetes-kubelet-failed',
       message: expect.stringContaining('no such cgroup driver'),
     });
+  });
+
+  test.each([
+    { name: 'waits for an API server that was started again 3 times', before: 7, now: 10, isOver: false },
+    {
+      name: 'does not wait for an API server that was started again 4 times',
+      before: 7,
+      now: 11,
+      isOver: true,
+    },
+    { name: 'does not count the first start of the API server', before: undefined, now: 3, isOver: false },
+  ])('start() $name', async ({ before, now, isOver }) => {
+    const bed = createControlPlane();
+    await bed.files.makeDirectory('/var/lib/cluster/kubernetes');
+    await bed.files.makeDirectory(API_LOGS);
+    if (before !== undefined) await bed.files.writeAtomic(`${API_LOGS}/${before}.log`, 'earlier\n');
+    bed.probes.push(...Array.from({ length: 5000 }, () => new Error('connect ECONNREFUSED')));
+    const ended: unknown[] = [];
+    const started = bed.create().start(silent, never);
+    started.catch((error: unknown) => void ended.push(error));
+    await settle();
+    await bed.clock.advance(2_000);
+    await bed.files.writeAtomic(`${API_LOGS}/${now}.log`, 'unknown flag: --no-such\n');
+    await bed.clock.advance(10_000);
+    const failed = {
+      code: 'kubernetes-api-timeout',
+      message: expect.stringContaining('it was started again 4 times: log of the API server: unknown flag'),
+    };
+    expect(ended).toEqual(isOver ? [expect.objectContaining(failed)] : []);
   });
 
   test('start() does not wait for a kubelet that fails repeatedly', async () => {

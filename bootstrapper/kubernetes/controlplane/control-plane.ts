@@ -22,7 +22,11 @@ import { storeOperatorRoles } from './operator-roles.ts';
 import { ApiServerDrain, readStaticPodState } from './static-pods.ts';
 import { waitFor } from './wait-for.ts';
 
-const API_READY_MS = 240_000;
+/**
+ * Twice the limit of kubeadm (ControlPlaneComponentHealthCheck, 4 min): emulated machines needed more than that. An API
+ * server or a kubelet that keeps failing ends the wait early.
+ */
+const API_READY_MS = 480_000;
 const KEYS_POLL_MS = 500;
 
 /** Ports (injected dependencies) of the control plane. */

@@ -8,6 +8,7 @@ import { KUBELET_UNIT } from '../node/units.ts';
 
 const POLL_MS = 250;
 const POD_LOGS = '/var/log/pods';
+const MAX_API_RESTARTS = 4;
 /** The kubelet rotates container logs at 10 MiB (containerLogMaxSize). */
 const MAX_LOG_BYTES = 16 * 1024 * 1024;
 
@@ -24,19 +25,24 @@ export type WaitPorts = Pick<SystemPorts, 'files' | 'units' | 'clock'>;
 
 /**
  * Repeats `attempt` until it resolves. Meanwhile, reports the last error of `attempt` as progress. The error
- * after a timeout includes the end of the log of the API server or the kubelet.
+ * after a timeout includes the end of the log of the API server or the kubelet. A kubelet or an API server that
+ * keeps failing ends the wait early: its log has the reason, and waiting longer would only hide it.
  * @throws KubernetesError `kubernetes-api-timeout`, `kubernetes-kubelet-failed`
  */
 export async function waitFor(ports: WaitPorts, wait: Wait, attempt: () => Promise<void>): Promise<void> {
   const { clock } = ports;
   const endMs = clock.monotonicMs() + wait.timeoutMs;
+  const firstStart = await apiServerStarts(ports.files);
   for (let polls = 0; ; polls++) {
     try {
       return await attempt();
     } catch (error) {
       wait.signal.throwIfAborted();
       wait.progress.report(wait.what, { lastError: error });
-      if (polls % 20 === 19) await refuseFailingKubelet(ports, wait);
+      if (polls % 20 === 19) {
+        await refuseFailingKubelet(ports, wait);
+        await refuseFailingApiServer(ports, wait, firstStart);
+      }
       if (clock.monotonicMs() > endMs) {
         const log = await logTail(ports, wait.signal);
         const message = `${wait.what} for ${formatDuration(wait.timeoutMs)}: ${log}`;
@@ -47,7 +53,7 @@ export async function waitFor(ports: WaitPorts, wait: Wait, attempt: () => Promi
   }
 }
 
-/** Throws if the kubelet fails repeatedly: its log has the reason, and waiting longer would only hide it. */
+/** Throws if the kubelet fails repeatedly. */
 async function refuseFailingKubelet({ units }: WaitPorts, wait: Wait): Promise<void> {
   const status = await units.status(KUBELET_UNIT, wait.signal);
   if (status.restarts < 5 || status.sub === 'running') return;
@@ -56,6 +62,18 @@ async function refuseFailingKubelet({ units }: WaitPorts, wait: Wait): Promise<v
     'kubernetes-kubelet-failed',
     `${wait.what}: the kubelet failed ${status.restarts} times: ${log.join(' | ')}`,
   );
+}
+
+/**
+ * Throws if the kubelet started the API server again several times. It waits 10 s before it does so for the first time,
+ * and each time twice as long as before (Kubernetes: CrashLoopBackOff).
+ */
+async function refuseFailingApiServer(ports: WaitPorts, wait: Wait, firstStart: number): Promise<void> {
+  const restarts = (await apiServerStarts(ports.files)) - Math.max(firstStart, 1);
+  if (restarts < MAX_API_RESTARTS) return;
+  const log = await logTail(ports, wait.signal);
+  const message = `${wait.what}: it was started again ${restarts} times: ${log}`;
+  throw new KubernetesError('kubernetes-api-timeout', message);
 }
 
 /**
@@ -77,18 +95,28 @@ async function logTail(ports: WaitPorts, signal: AbortSignal): Promise<string> {
   }
 }
 
-/**
- * Reads the end of the log of the newest container. Logs of earlier containers have lower numbers, and
- * rotated logs have a date.
- */
+/** Reads the end of the log of the newest container. */
 async function apiServerLog(files: FilePort): Promise<readonly string[]> {
+  const newest = (await apiServerLogs(files)).at(-1);
+  const text = newest && ((await readText(files, newest, MAX_LOG_BYTES)) ?? '').trim();
+  return text ? text.split('\n').slice(-3) : [];
+}
+
+/** How often the kubelet has started the API server of its newest pod; 0 if it has not yet. */
+async function apiServerStarts(files: FilePort): Promise<number> {
+  const newest = (await apiServerLogs(files)).at(-1);
+  return newest === undefined ? 0 : parseInt(newest.slice(newest.lastIndexOf('/') + 1), 10) + 1;
+}
+
+/**
+ * Paths of the logs of the API server's newest pod, one per container, oldest first. The names are the numbers of the
+ * containers; rotated logs have a date too.
+ */
+async function apiServerLogs(files: FilePort): Promise<readonly string[]> {
   const pods = await files.list(POD_LOGS);
   const pod = pods.filter((name) => name.startsWith('kube-system_kube-apiserver-')).at(-1);
   if (pod === undefined) return [];
   const directory = `${POD_LOGS}/${pod}/kube-apiserver`;
   const logs = (await files.list(directory)).filter((name) => /^[0-9]+\.log$/.test(name));
-  const newest = logs.toSorted((a, b) => parseInt(a, 10) - parseInt(b, 10)).at(-1);
-  if (newest === undefined) return [];
-  const text = ((await readText(files, `${directory}/${newest}`, MAX_LOG_BYTES)) ?? '').trim();
-  return text === '' ? [] : text.split('\n').slice(-3);
+  return logs.toSorted((a, b) => parseInt(a, 10) - parseInt(b, 10)).map((name) => `${directory}/${name}`);
 }
