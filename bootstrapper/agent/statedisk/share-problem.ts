@@ -40,7 +40,7 @@ export function shareProblemOf(failures: ReadonlyMap<string, unknown>, cause: un
  */
 export function provedRefusalOf(endpoint: string, error: unknown): unknown {
   return error instanceof RemoteError && !isPassing(error)
-    ? refusedBy(endpoint, error, isLasting(error))
+    ? refusedBy(endpoint, error, isLastingCode(error))
     : error;
 }
 
@@ -49,14 +49,14 @@ function isRefusal(error: unknown): error is DiskError {
 }
 
 /** Not a clock, a full database, or too many requests. */
-function isLasting({ exit, retryable }: RemoteError): boolean {
+function isLastingCode({ exit, retryable }: RemoteError): boolean {
   return exit === 'refused' && !retryable;
 }
 
-function refusedBy(endpoint: string, cause: CodedError, isFinal: boolean): DiskError {
+function refusedBy(endpoint: string, cause: CodedError, isLasting: boolean): DiskError {
   return new DiskError('disk-share-refused', `asking ${endpoint} for the share of the state disk`, {
     cause,
-    details: { code: cause.code, isLasting: isFinal },
+    details: { code: cause.code, isLasting },
   });
 }
 
