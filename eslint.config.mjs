@@ -125,6 +125,10 @@ export default tseslint.config(
           selector: "CallExpression[callee.object.name='AbortSignal'][callee.property.name='timeout']",
           message: 'AbortSignal.timeout cannot be cleared or faked: use withTimeout.',
         },
+        {
+          selector: "CallExpression[callee.name='connect'] Property[key.name='signal'][value.name='signal']",
+          message: 'A socket keeps its listener on the signal for good: use withChildSignal.',
+        },
       ],
     },
   },

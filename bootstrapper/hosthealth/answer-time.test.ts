@@ -1,4 +1,4 @@
-import { once } from 'node:events';
+import { getEventListeners, once } from 'node:events';
 import { createServer, type AddressInfo } from 'node:net';
 import { expect, test } from '@jest/globals';
 import { findFreePort } from '../../internal/testing/index.ts';
@@ -35,4 +35,10 @@ test('answerTimeMs() takes no route as silence, and ends when its signal fires',
 
 test('answerTimeMs() is never more than the time limit, however late this process looks', async () => {
   expect(await ask(HOST, [await findFreePort()], createClock(5_000))).toBe(1_000);
+});
+
+test('answerTimeMs() leaves no listener on its signal', async () => {
+  const { signal: long } = new AbortController();
+  await answerTimeMs(HOST, { clock: createClock(), signal: long, ports: [await findFreePort()] });
+  expect(getEventListeners(long, 'abort')).toEqual([]);
 });

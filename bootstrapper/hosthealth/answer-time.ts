@@ -1,4 +1,5 @@
 import { connect } from 'node:net';
+import { withChildSignal } from '../../internal/cleanup/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
 import { PORTS } from '../../internal/endpoint/index.ts';
 
@@ -24,17 +25,18 @@ export async function answerTimeMs(
 ): Promise<number | undefined> {
   for (const port of ports) {
     const startedMs = clock.monotonicMs();
-    if (await answersAt({ host, port }, signal)) return Math.min(clock.monotonicMs() - startedMs, TIMEOUT_MS);
+    if (await withChildSignal(signal, (child) => answersAt({ host, port }, child)))
+      return Math.min(clock.monotonicMs() - startedMs, TIMEOUT_MS);
   }
   return undefined;
 }
 
 function answersAt(
   to: { readonly host: string; readonly port: number },
-  signal: AbortSignal,
+  child: AbortSignal,
 ): Promise<boolean> {
   return new Promise((resolve, reject) => {
-    const socket = connect({ ...to, signal, timeout: TIMEOUT_MS });
+    const socket = connect({ ...to, signal: child, timeout: TIMEOUT_MS });
     const end = (isAnswer: boolean): void => {
       socket.destroy();
       resolve(isAnswer);
@@ -42,7 +44,7 @@ function answersAt(
     socket.once('connect', () => end(true));
     socket.once('timeout', () => end(false));
     socket.once('error', (error: NodeJS.ErrnoException) => {
-      if (signal.aborted) reject(signal.reason as Error);
+      if (child.aborted) reject(child.reason as Error);
       else end(error.code === 'ECONNREFUSED' || error.code === 'ECONNRESET');
     });
   });

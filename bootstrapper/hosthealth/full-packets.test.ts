@@ -1,4 +1,4 @@
-import { once } from 'node:events';
+import { getEventListeners, once } from 'node:events';
 import { createServer as createHttpServer } from 'node:http';
 import { createServer, type AddressInfo, type Server } from 'node:net';
 import { afterEach, expect, test } from '@jest/globals';
@@ -61,4 +61,10 @@ test('tryFullPackets() does not judge a peer that answers nothing, refuses, hang
   expect(await ask(await listen(createServer((socket) => socket.destroy())))).toBe('unknown');
   const port = await answersUpTo(0);
   expect(await tryFullPackets(HOST, AbortSignal.abort(), { port })).toBe('unknown');
+});
+
+test('tryFullPackets() leaves no listener on its signal', async () => {
+  const { signal: long } = new AbortController();
+  expect(await tryFullPackets(HOST, long, { port: await answersUpTo(20_000) })).toBe('arrive');
+  expect(getEventListeners(long, 'abort')).toEqual([]);
 });

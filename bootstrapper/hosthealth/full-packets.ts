@@ -1,4 +1,5 @@
 import { connect } from 'node:net';
+import { withChildSignal } from '../../internal/cleanup/index.ts';
 import { PORTS, urlHost } from '../../internal/endpoint/index.ts';
 
 /** A busy peer takes a moment, and a packet that is lost once is sent again after 0.2 s or more (RFC 6298). */
@@ -21,10 +22,12 @@ export async function tryFullPackets(
   signal: AbortSignal,
   { port = PORTS.kubeProxyHealth, timeoutMs = TIMEOUT_MS }: { port?: number; timeoutMs?: number } = {},
 ): Promise<PacketVerdict> {
-  const to = { host, port, signal, timeout: timeoutMs };
-  const large = await request(to, `X-Padding: ${PADDING}\r\n`);
-  if (large !== 'silent') return large === 'answered' ? 'arrive' : 'unknown';
-  return (await request(to, '')) === 'answered' ? 'lost' : 'unknown';
+  return withChildSignal(signal, async (child) => {
+    const to = { host, port, signal: child, timeout: timeoutMs };
+    const large = await request(to, `X-Padding: ${PADDING}\r\n`);
+    if (large !== 'silent') return large === 'answered' ? 'arrive' : 'unknown';
+    return (await request(to, '')) === 'answered' ? 'lost' : 'unknown';
+  });
 }
 
 /** `silent`: the connection is open, and nothing comes. `failed`: there was no connection, or it has ended. */

@@ -1,4 +1,4 @@
-import { once } from 'node:events';
+import { getEventListeners, once } from 'node:events';
 import { createServer } from 'node:http';
 import { createServer as createHttp2Server } from 'node:http2';
 import { createServer as createTcpServer, type AddressInfo, type Socket } from 'node:net';
@@ -85,4 +85,14 @@ test('httpProbe() does not wait for a program that does not answer', async () =>
     () => undefined,
     (port) => expect(httpProbe(port, '/livez')(signal)).rejects.toThrow('no answer within 2.0s'),
   );
+});
+
+test('answerProbe() leaves no listener on its signal, which lives as long as the agent', async () => {
+  const { signal: long } = new AbortController();
+  await against(
+    (socket) => void socket.write('x'),
+    (port) => answerProbe({ host: '127.0.0.1', port }, HTTP1_HELLO)(long),
+  );
+  await expect(answerProbe({ path: '/nothing' }, HTTP2_HELLO)(long)).rejects.toThrow('ENOENT');
+  expect(getEventListeners(long, 'abort')).toEqual([]);
 });

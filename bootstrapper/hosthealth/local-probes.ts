@@ -1,4 +1,5 @@
 import { formatDuration } from '../../internal/clock/index.ts';
+import { withChildSignal } from '../../internal/cleanup/index.ts';
 import { Agent, request } from 'node:http';
 import { connect, type NetConnectOpts } from 'node:net';
 
@@ -55,16 +56,19 @@ export class SilentError extends Error {
  * that refuses or closes the connection is not hung.
  */
 export function answerProbe(to: NetConnectOpts, hello: string | Buffer): Probe {
-  return (signal) =>
-    new Promise((resolve, reject) => {
-      const socket = connect({ ...to, signal, timeout: TIMEOUT_MS });
-      socket.once('connect', () => socket.write(hello));
-      socket.once('data', () => {
-        resolve();
-        socket.destroy();
-      });
-      socket.once('timeout', () => socket.destroy(new SilentError()));
-      socket.once('end', () => socket.destroy(new Error('the program closed the connection')));
-      socket.once('error', reject);
+  return (signal) => withChildSignal(signal, (child) => untilAnswered({ ...to, signal: child }, hello));
+}
+
+function untilAnswered(to: NetConnectOpts, hello: string | Buffer): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const socket = connect({ ...to, timeout: TIMEOUT_MS });
+    socket.once('connect', () => socket.write(hello));
+    socket.once('data', () => {
+      resolve();
+      socket.destroy();
     });
+    socket.once('timeout', () => socket.destroy(new SilentError()));
+    socket.once('end', () => socket.destroy(new Error('the program closed the connection')));
+    socket.once('error', reject);
+  });
 }

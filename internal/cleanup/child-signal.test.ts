@@ -1,7 +1,7 @@
 import { getEventListeners } from 'node:events';
 import { describe, expect, test } from '@jest/globals';
 import { FakeClock, settle } from '../testing/fake-clock.ts';
-import { childSignal, TimeoutError, untilAborted, withTimeout } from './index.ts';
+import { childSignal, TimeoutError, untilAborted, withChildSignal, withTimeout } from './index.ts';
 
 const listeners = (signal: AbortSignal): number => getEventListeners(signal, 'abort').length;
 
@@ -55,6 +55,28 @@ describe('childSignal()', () => {
       if (round === 1000) expect(listeners(parent.signal)).toBeLessThan(2);
     }
     expect(listeners(parent.signal)).toBe(0);
+  });
+});
+
+describe('withChildSignal()', () => {
+  test('removes what the work leaves on its signal, also when the work fails', async () => {
+    const parent = new AbortController();
+    const keep = (child: AbortSignal): void => child.addEventListener('abort', () => undefined);
+    expect(await withChildSignal(parent.signal, async (child) => keep(child))).toBeUndefined();
+    const failed = withChildSignal(parent.signal, async (child) => {
+      keep(child);
+      throw new Error('refused');
+    });
+    await expect(failed).rejects.toThrow('refused');
+    expect(listeners(parent.signal)).toBe(0);
+  });
+
+  test('the work ends with the reason of the parent', async () => {
+    const parent = new AbortController();
+    const work = withChildSignal(parent.signal, untilAborted);
+    const reason = new Error('enough');
+    parent.abort(reason);
+    await expect(work).rejects.toBe(reason);
   });
 });
 

@@ -23,6 +23,19 @@ export function childSignal(parent: AbortSignal): ChildSignal {
 }
 
 /**
+ * Runs `work` with a child signal, and detaches the child from its parent when `work` has ended. For sockets of Node:
+ * they never remove their listener from the signal that `connect` gets (lib/net.js, addClientAbortSignalOption), so that a signal that lives
+ * as long as the program would keep each of them, 4 kB each. Requests of node:http do.
+ */
+export async function withChildSignal<T>(
+  parent: AbortSignal,
+  work: (child: AbortSignal) => Promise<T>,
+): Promise<T> {
+  using child = childSignal(parent);
+  return await work(child.signal);
+}
+
+/**
  * Rejects with the signal's reason when the signal fires, or at once if it has fired. A listener that is
  * added after the event would wait forever.
  */

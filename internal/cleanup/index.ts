@@ -5,6 +5,7 @@ export {
   isDoneWithin,
   TimeoutError,
   untilAborted,
+  withChildSignal,
   withTimeout,
   type ChildSignal,
 } from './child-signal.ts';
