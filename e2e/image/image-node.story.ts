@@ -51,6 +51,7 @@ const WAIT = '35m';
 const MOST_ROUNDS = 6;
 /** Between two rounds: the request of a machine that is to join needs a moment. */
 const ROUND_MS = 20_000;
+const STATUS_PAUSE_MS = 30_000;
 const log = join(tmpdir(), 'cluster-image-node.log');
 /** Prints at once: the runner prints diagnostics of a test when it ends. */
 const note = (text: string): Promise<void> => appendFile(log, `=== ${text}\n`);
@@ -250,9 +251,9 @@ async function untilHello({ address, hostname }: Node): Promise<void> {
   });
 }
 
-/** `cluster status` ends with an error while something is not ready. */
+/** `cluster status` ends with an error while something is not ready. It asks every program, which takes emulated machines much of their time. */
 async function untilHealthy(cli: Cli): Promise<void> {
-  await until('every check of status passes', async () => (await cli('status')) !== '');
+  await until('every check of status passes', async () => (await cli('status')) !== '', STATUS_PAUSE_MS);
 }
 
 // At the end, since a class can only be used below it.

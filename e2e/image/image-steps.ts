@@ -108,7 +108,7 @@ export async function failureOf(command: Promise<string>): Promise<string> {
 }
 
 /** Resolves once the condition is true; until then, an error counts as false. */
-export async function until(what: string, isDone: () => Promise<boolean>): Promise<void> {
+export async function until(what: string, isDone: () => Promise<boolean>, pauseMs = POLL_MS): Promise<void> {
   const deadlineMs = clock.monotonicMs() + UNTIL_MS;
   for (let last: unknown; ;) {
     const done = await isDone().catch((error: unknown) => {
@@ -117,7 +117,7 @@ export async function until(what: string, isDone: () => Promise<boolean>): Promi
     });
     if (done) return;
     assert.ok(clock.monotonicMs() < deadlineMs, `${what}: not within ${UNTIL_MS / 1000} s: ${String(last)}`);
-    await clock.sleep(POLL_MS, new AbortController().signal);
+    await clock.sleep(pauseMs, new AbortController().signal);
   }
 }
 

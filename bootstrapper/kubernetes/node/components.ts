@@ -4,7 +4,8 @@ import type { CommandRunner } from '../../../internal/exec/index.ts';
 import { KubernetesError } from '../errors.ts';
 import { PATHS } from '../settings.ts';
 
-const IMPORT_MS = 300_000;
+/** For the largest image on an emulated machine with an encrypted disk. */
+const IMPORT_MS = 900_000;
 const AT_ONCE = 2;
 const FETCHES_AT_ONCE = 3;
 const CNI_PLUGINS: readonly string[] = ['bridge', 'loopback', 'portmap', 'host-local', 'flannel'];
@@ -135,7 +136,7 @@ export async function importImages(
     for (let image = queue.shift(); image !== undefined; image = queue.shift()) {
       if (!essentials.includes(image)) await options.mayFollow();
       options.onProgress(done, images.length);
-      await importImage(image, ports, options);
+      await importImage(image, ports, options.signal);
       options.onProgress(++done, images.length);
       if (essentials.includes(image) && --essential === 0) options.onEssential();
     }
@@ -145,24 +146,13 @@ export async function importImages(
   return missing.length;
 }
 
-/**
- * Whether an image is unpacked at its import. containerd unpacks the other images when their first container
- * starts: most nodes never run such a container, and unpacking takes most of the disk space and time.
- */
-function isUnpacked(image: Component, roles: { readonly controlPlane: boolean }): boolean {
-  return ON_EVERY_NODE.includes(image.name) || isEssential(image, roles);
-}
-
-async function importImage(
-  image: Component,
-  ports: ImagePorts,
-  { controlPlane, signal }: { readonly controlPlane: boolean; readonly signal: AbortSignal },
-): Promise<void> {
+async function importImage(image: Component, ports: ImagePorts, signal: AbortSignal): Promise<void> {
   const path = await ports.blobPath(image);
   try {
-    // `--local`: the transfer service of containerd would copy the same bytes a second time.
-    const unpack = `--no-unpack=${!isUnpacked(image, { controlPlane })}`;
-    await ctr(ports.commands, ['images', 'import', '--local', unpack, '--label', PINNED, path], signal);
+    // `--local`: the transfer service of containerd would copy the same bytes a second time. The image is unpacked here, also
+    // if this node never runs it: with its first container, containerd would have the two minutes of a request of the kubelet,
+    // and would begin anew each time.
+    await ctr(ports.commands, ['images', 'import', '--local', '--label', PINNED, path], signal);
   } catch (error) {
     signal.throwIfAborted();
     throw new KubernetesError('kubernetes-image-broken', `importing image ${image.name}`, { cause: error });
