@@ -151,7 +151,7 @@ async function importImage(image: Component, ports: ImagePorts, signal: AbortSig
   try {
     // `--local`: the transfer service of containerd would copy the same bytes a second time. The image is unpacked here, also
     // if this node never runs it: with its first container, containerd would have the two minutes of a request of the kubelet,
-    // and would begin anew each time.
+    // and would start again from the beginning each time.
     await ctr(ports.commands, ['images', 'import', '--local', '--label', PINNED, path], signal);
   } catch (error) {
     signal.throwIfAborted();
