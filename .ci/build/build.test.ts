@@ -62,6 +62,29 @@ describe('bundleProgram()', () => {
     expect(bundledPackages(metafile)).toEqual(['node_modules/old']);
   });
 
+  test('keeps the names of classes, and gives functions none, which would cost 256 bytes each', async () => {
+    source(
+      'main.ts',
+      `class Refused extends Error {
+         static readonly first = new Refused();
+         constructor() { super(); this.name = new.target.name; }
+       }
+       const makes = [class Other {}].map((each) => each.name);
+       const ask = (): number => Number(process.argv[9]);
+       function answer(): number { return ask(); }
+       process.stdout.write([Refused.first.name, makes, ask.name, answer.name, answer()].join());`,
+    );
+    await bundleProgram(directory, join(directory, 'dist'), { name: 'p', entry: 'main.ts', shape: 'file' });
+    const said = execFileSync(process.execPath, [join(directory, 'dist/p.mjs')]).toString();
+    expect(said).toMatch(/^Refused,Other,\w?,\w?,NaN$/);
+    await bundleProgram(directory, join(directory, 'dist'), {
+      name: 'p',
+      entry: 'main.ts',
+      shape: 'directory',
+    });
+    expect(execFileSync(process.execPath, [join(directory, 'dist/p/main.mjs')]).toString()).toBe(said);
+  });
+
   test('bundles no HTTP client into a program that only serves HTTP', async () => {
     source(
       'main.ts',

@@ -98,7 +98,7 @@ export function bundleOptions(root: string, program: Program): BuildOptions {
     platform: 'node',
     target: 'node24',
     minify: true,
-    keepNames: true, // keeps the names of error classes, which logs contain
+    keepNames: true, // of classes only: see nameClassesOnly
     legalComments: 'none', // license texts are in a separate file
     sourcemap: false,
     logLevel: 'error',
@@ -121,12 +121,17 @@ export function programFile({ name, shape }: Program): string {
 export async function bundleProgram(root: string, dist: string, program: Program): Promise<Metafile> {
   const target = { ...bundleOptions(root, program), format: 'esm', banner: { js: REQUIRE } } as const;
   if (program.shape === 'file') {
-    return (await build({ ...target, outfile: resolve(dist, programFile(program)) })).metafile as Metafile;
+    const { metafile } = await build({ ...target, outfile: resolve(dist, programFile(program)) });
+    nameClassesOnly(resolve(dist, programFile(program)));
+    return metafile as Metafile;
   }
   const made = mkdtempSync(join(dist, `${program.name}-`));
   const pieces = { splitting: true, outdir: made, outExtension: { '.js': '.mjs' } };
   const { metafile } = await build({ ...target, ...pieces, chunkNames: '[name]-[hash]' });
-  for (const name of readdirSync(made)) dropUnusedRequire(join(made, name));
+  for (const name of readdirSync(made)) {
+    dropUnusedRequire(join(made, name));
+    nameClassesOnly(join(made, name));
+  }
   replaceDirectory(resolve(dist, program.name), made);
   return metafile as Metafile;
 }
@@ -155,6 +160,23 @@ function dropUnusedRequire(path: string): void {
   const text = readFileSync(path, 'utf8');
   const code = text.replace(`${REQUIRE}\n`, '');
   if (!/\brequire\b/.test(code)) writeFileSync(path, code);
+}
+
+/** The helper of esbuild that gives each class and each function of the sources its name again. */
+const NAMING = /([\w$]+)=\(([\w$]+),([\w$]+)\)=>([\w$]+\(\2,"name",\{value:\3,configurable:!0\}\))/;
+
+/**
+ * Has the helper name classes only. Errors have the name of their class, and @peculiar/asn1-schema compares names of classes. A function that
+ * gets a name takes 256 bytes more, since V8 then keeps its properties in a dictionary; an agent has 12,000 of them. Only the property
+ * `prototype` of a class is read-only.
+ */
+function nameClassesOnly(path: string): void {
+  const text = readFileSync(path, 'utf8');
+  const code = text.replace(
+    NAMING,
+    '$1=($2,$3)=>Object.getOwnPropertyDescriptor($2,"prototype")?.writable===!1?$4:$2',
+  );
+  if (code !== text) writeFileSync(path, code);
 }
 
 /**
