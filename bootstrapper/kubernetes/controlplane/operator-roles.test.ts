@@ -19,6 +19,17 @@ test('the first control plane stores the rights of operators once', async () => 
   expect(reconciled(bed)).toHaveLength(1);
 });
 
+test('storing the rights of operators may take two minutes: kubectl reads and writes many objects', async () => {
+  let limitMs: number | undefined;
+  const bed = createControlPlane((argv, { timeoutMs }) => {
+    if (argv.includes('reconcile')) limitMs = timeoutMs;
+    return undefined;
+  });
+  await placeAuthority(bed.files);
+  await runAll(bed.create());
+  expect(limitMs).toBe(120_000);
+});
+
 test('a control plane of an earlier release stores the rights of operators at its next start, and fails if kubectl fails', async () => {
   let isBroken = true;
   const bed = createControlPlane((argv) =>

@@ -3,6 +3,8 @@ import { KUBERNETES_GROUPS } from '../../../internal/role/index.ts';
 import { kubectl } from '../kubectl.ts';
 import type { StepCheckpoints } from '../step-checkpoints.ts';
 
+/** kubectl compares and writes one object after the other. An emulated control plane needed more than 15 s. */
+const RECONCILE_MS = 120_000;
 const STEP = 'operator-roles';
 const API = 'rbac.authorization.k8s.io';
 const READ = ['get', 'list', 'watch'];
@@ -51,8 +53,9 @@ export async function storeOperatorRoles(
   signal: AbortSignal,
 ): Promise<void> {
   if (await checkpoints.isDone(STEP, OBJECTS)) return;
-  const list = JSON.stringify({ apiVersion: 'v1', kind: 'List', items: OBJECTS });
-  await kubectl(commands, ['auth', 'reconcile', '--filename', '-'], signal, list);
+  const input = JSON.stringify({ apiVersion: 'v1', kind: 'List', items: OBJECTS });
+  const options = { input, timeoutMs: RECONCILE_MS };
+  await kubectl(commands, ['auth', 'reconcile', '--filename', '-'], signal, options);
   await checkpoints.record(STEP, OBJECTS);
 }
 

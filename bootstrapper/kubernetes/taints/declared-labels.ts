@@ -72,5 +72,5 @@ export async function declareLabels(
     '--filename',
     '-',
   ];
-  await kubectl(commands, args, signal, JSON.stringify(node));
+  await kubectl(commands, args, signal, { input: JSON.stringify(node) });
 }
