@@ -30,14 +30,14 @@ test('collectGarbageRegularly() collects a minute after the start, and not while
   expect(count).toBe(0);
   await clock.advance(1);
   expect(count).toBe(1);
-  used = LIVE + 4 * MIB - 1;
+  used = LIVE + 2 * MIB - 1;
   await clock.advance(3_600_000);
   expect(count).toBe(1);
 });
 
-test('collectGarbageRegularly() collects within 20 s after the heap has grown by 4 MiB', async () => {
+test('collectGarbageRegularly() collects within 20 s after the heap has grown by 2 MiB', async () => {
   await clock.advance(60_000);
-  used = LIVE + 4 * MIB;
+  used = LIVE + 2 * MIB;
   await clock.advance(19_999);
   expect(count).toBe(1);
   await clock.advance(1);
