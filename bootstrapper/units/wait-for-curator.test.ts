@@ -52,16 +52,27 @@ describe('waitForCurator', () => {
     const bed = createWait();
     await settle();
     bed.units.restarts.set(JOINSERVICE_UNIT, 7);
-    await bed.clock.advance(1_000);
+    await bed.clock.advance(5_000);
     expect(bed.outcomes).toEqual([]);
     bed.units.restarts.set(JOINSERVICE_UNIT, 8);
-    await bed.clock.advance(1_000);
+    await bed.clock.advance(5_000);
     expect(bed.outcomes).toMatchObject([
       {
         code: 'units-curator-not-ready',
         message: expect.stringContaining('failed 5 times: Started | certificate expired'),
       },
     ]);
+  });
+
+  test('asks systemd every five seconds only, since each question starts a process', async () => {
+    const bed = createWait();
+    await settle();
+    let questions = 0;
+    const { units } = bed;
+    const status = units.status.bind(units);
+    units.status = (unit) => (questions++, status(unit));
+    await bed.clock.advance(60_000);
+    expect(questions).toBe(12);
   });
 
   test('does not wait after a lasting error', async () => {

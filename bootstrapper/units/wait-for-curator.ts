@@ -4,6 +4,8 @@ import { UnitError } from './errors.ts';
 import { JOINSERVICE_UNIT } from './joinservice-unit.ts';
 
 const POLL_MS = 200;
+/** Asking systemd starts a process: every five seconds. */
+const POLLS_PER_LOOK = 25;
 /** An emulated machine that also imported container images needed more than 30 s. */
 const READY_MS = 180_000;
 /** From then on, the service is regarded as one that cannot start, not as a slow one. */
@@ -31,14 +33,15 @@ export async function waitForCurator(
   const what = `waiting for the curator at ${endpoint}`;
   const endMs = clock.monotonicMs() + READY_MS;
   const before = (await units.status(JOINSERVICE_UNIT, signal)).restarts;
-  for (;;) {
+  for (let polls = 1; ; polls++) {
     try {
       await probe();
       return;
     } catch (error) {
       if (isAbort(error, signal) || !(error instanceof CodedError && error.retryable)) throw error;
       say?.(what, error);
-      const restarts = (await units.status(JOINSERVICE_UNIT, signal)).restarts - before;
+      const looks = polls % POLLS_PER_LOOK === 0;
+      const restarts = looks ? (await units.status(JOINSERVICE_UNIT, signal)).restarts - before : 0;
       if (restarts >= MAX_RESTARTS) {
         const log = (await units.recentLog(JOINSERVICE_UNIT, 5, signal)).join(' | ');
         const message = `${what}: the join service failed ${restarts} times: ${log}`;

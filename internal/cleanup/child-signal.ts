@@ -25,7 +25,7 @@ export function childSignal(parent: AbortSignal): ChildSignal {
 /**
  * Runs `work` with a child signal, and detaches the child from its parent when `work` has ended. For sockets of Node:
  * they never remove their listener from the signal that `connect` gets (lib/net.js, addClientAbortSignalOption), so that a signal that lives
- * as long as the program would keep each of them, 4 kB each. Requests of node:http do.
+ * as long as the program would keep each of them, 4 kB each. A request of node:http removes its listener itself.
  */
 export async function withChildSignal<T>(
   parent: AbortSignal,
